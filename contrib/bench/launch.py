@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finding MPI, building the C programs, starting ranks and cleaning up after them.
+
+Called by run_ab.py, run, ab and tune. Knows nothing of what is measured. Must never leave a
+process behind: every launch is bounded in time and its whole process tree is ended with it.
+"""
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CFLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
+MPI_SOURCES = ["bench_mpi.c", "bench_mpi_lat.c", "bench_mpi_bw.c", "bench_mpi_onesided.c",
+               "bench_mpi_sendrecv.c", "bench_common.c"]
+
+
+class BenchError(Exception):
+    """Something the user can act on; the text is one line."""
+
+
+@dataclass
+class Mpi:
+    """One MPI installation."""
+    flavour: str            # "ompi" or "mpich"
+    mpirun: str
+    mpicc: str
+    version: str
+    env: dict
+    plugin_dir: str = ""    # where our plugins are ("" if there are none)
+    binaries: dict = field(default_factory=dict)
+
+
+def cache_dir():
+    """Folder for compiled programs; outside the checkout."""
+    base = os.environ.get("SMX_BUILD_DIR")
+    if base and os.access(base, os.W_OK):
+        return Path(base) / "bench"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sm-bench"
+
+
+def setup_environment(ompi=None, quiet=False):
+    """The environment in which Open MPI and our plugins work, from contrib/setup if need be."""
+    env = dict(os.environ)
+    if ompi:
+        env["PATH"] = f"{ompi}/bin:{env.get('PATH', '')}"
+        env["LD_LIBRARY_PATH"] = f"{ompi}/lib:{env.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+        env.setdefault("SMX_OMPI_DIR", str(ompi))
+    elif not env.get("SMX_OMPI_DIR"):
+        setup = ROOT / "contrib" / "setup"
+        if setup.exists():
+            script = f'set -e; text="$({shlex.quote(str(setup))} --print-env)"; ' \
+                     'eval "$text"; exec env -0'
+            done = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL if quiet else None, check=False)
+            if done.returncode != 0:
+                raise BenchError("contrib/setup failed; its last lines above say why")
+            env = dict(item.split("=", 1) for item in done.stdout.decode().split("\0")
+                       if "=" in item)
+    if os.geteuid() == 0:
+        for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                     "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"):
+            env.setdefault(name, "1")
+    return env
+
+
+def find_ompi(env):
+    """The Open MPI of an environment, as an Mpi; BenchError if there is none."""
+    prefix = env.get("SMX_OMPI_DIR")
+    mpirun = shutil.which("mpirun", path=f"{prefix}/bin" if prefix else env.get("PATH"))
+    mpicc = shutil.which("mpicc", path=f"{prefix}/bin" if prefix else env.get("PATH"))
+    if not mpirun or not mpicc:
+        raise BenchError("no mpirun and mpicc found: run contrib/setup, or give --ompi DIR")
+    done = subprocess.run([mpirun, "--version"], env=env, capture_output=True, text=True,
+                          check=False)
+    found = re.search(r"Open MPI\)?\s+v?(\d+\.\d+\S*)", done.stdout)
+    if not found:
+        raise BenchError(f"{mpirun} is not Open MPI's")
+    return Mpi("ompi", mpirun, mpicc, found.group(1), env, env.get("SMX_PLUGIN_DIR", ""))
+
+
+def find_mpich(env):
+    """MPICH from the distribution's package, as an Mpi, or None."""
+    mpirun = shutil.which("mpiexec.mpich", path=env.get("PATH"))
+    mpicc = shutil.which("mpicc.mpich", path=env.get("PATH"))
+    if not mpirun or not mpicc:
+        return None
+    clean = {k: v for k, v in env.items()
+             if k != "LD_LIBRARY_PATH" and not k.startswith(("OMPI_", "PMIX_", "PRTE_"))}
+    done = subprocess.run([mpirun, "--version"], env=clean, capture_output=True, text=True,
+                          check=False)
+    found = re.search(r"Version:\s+(\S+)", done.stdout)
+    return Mpi("mpich", mpirun, mpicc, found.group(1) if found else "unknown", clean)
+
+
+def build(mpi, name="bench_mpi", sources=None, libs=("-lm",), compiler=None):
+    """Compile a program once per compiler and source text; returns its path."""
+    sources = sources or MPI_SOURCES
+    if name in mpi.binaries:
+        return mpi.binaries[name]
+    compiler = compiler or mpi.mpicc
+    flags = list(CFLAGS)
+    if mpi.flavour == "mpich":
+        # Its prototypes give the status array a size; MPI_STATUSES_IGNORE then looks too small.
+        flags.append("-Wno-stringop-overflow")
+    digest = hashlib.sha256(" ".join([compiler, mpi.version, *flags, *libs]).encode())
+    for source in sorted({*sources, "bench_common.h", "bench_mpi.h"}):
+        digest.update((HERE / source).read_bytes())
+    folder = cache_dir() / f"{mpi.flavour}-{digest.hexdigest()[:16]}"
+    target = folder / name
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = folder / f".{name}.{os.getpid()}"
+        text = " ".join(flags)
+        command = [compiler, *flags, f'-DBENCH_CFLAGS="{text}"', "-o", str(fresh),
+                   *[str(HERE / s) for s in sources], *libs]
+        done = subprocess.run(command, env=mpi.env, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BenchError(f"cannot compile {name} with {compiler}:\n{done.stderr.strip()}")
+        fresh.rename(target)
+    mpi.binaries[name] = str(target)
+    return str(target)
+
+
+def mpirun_command(mpi, np, mpi_args, program):
+    """The argument list that starts np unbound ranks (the programs pin themselves)."""
+    if mpi.flavour == "mpich":
+        return [mpi.mpirun, "-n", str(np), *mpi_args, *program]
+    spread = ["--bind-to", "none"]
+    if np > (len(os.sched_getaffinity(0)) or 1):
+        spread += ["--map-by", ":OVERSUBSCRIBE"]
+    return [mpi.mpirun, "-np", str(np), *spread, *mpi_args, *program]
+
+
+@dataclass
+class Outcome:
+    """What became of one launch."""
+    code: int           # exit status; negative: signal
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool
+
+    def problem(self):
+        """One line saying what went wrong, or '' if nothing did."""
+        last = [line for line in self.stderr.splitlines() if line.strip(" -=*")]
+        tail = f": {last[0].strip()[:160]}" if last else ""
+        if self.timed_out:
+            return f"exceeded its time ({self.seconds:.0f} s)"
+        if self.code < 0:
+            return f"ended by signal {-self.code}{tail}"
+        return f"exit status {self.code}{tail}" if self.code else ""
+
+
+def _children(pid):
+    """All living descendants of pid as (pid, start time), by one walk over /proc."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                text = Path(f"/proc/{entry}/stat").read_text()
+            except OSError:
+                continue
+            fields = text[text.rindex(")") + 2:].split()
+            parents[int(entry)] = (int(fields[1]), fields[19])
+    found, todo = [], [pid]
+    while todo:
+        parent = todo.pop()
+        for child, (its_parent, start) in parents.items():
+            if its_parent == parent:
+                found.append((child, start))
+                todo.append(child)
+    return found
+
+
+def _start_time(pid):
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2:].split()[19]
+
+
+def end_tree(process, patience=3.0):
+    """End a launcher and everything it started: politely, then for certain."""
+    family = _children(process.pid)
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            family = _children(process.pid) or family
+            process.kill()
+            process.wait()
+    for pid, start in family:
+        if _start_time(pid) == start:  # a reused number is somebody else's process
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def launch(command, env, timeout, cwd=None):
+    """Run a command to its end or its time limit. On Ctrl-C the tree is ended first."""
+    start = time.monotonic()
+    process = subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               errors="replace", start_new_session=True)
+    timed_out = False
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        end_tree(process)
+        out, err = process.communicate()
+    except BaseException:
+        end_tree(process)
+        process.communicate()
+        raise
+    return Outcome(process.returncode, out, err, time.monotonic() - start, timed_out)
