@@ -19,7 +19,7 @@
 set -u
 export LC_ALL=C
 
-readonly GROUPS_CHECK="lint unit proc stress model fuzz"
+readonly GROUPS_CHECK="lint driver unit proc stress model fuzz"
 readonly GROUPS_REST="mpi plugins faults setup stock graft"
 readonly SCALE=${SMX_TIME_SCALE:-1} # multiplies every timeout, for slow machines and valgrind
 
