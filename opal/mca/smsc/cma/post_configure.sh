@@ -1,0 +1,1 @@
+DIRECT_CALL_HEADER="opal/mca/smsc/cma/smsc_cma.h"
