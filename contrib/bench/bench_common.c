@@ -608,12 +608,89 @@ void bench_noise_json(bench_json_t *j, const char *key, const bench_noise_t *n)
     bench_json_close(j, '}');
 }
 
+/* ---------------------------------------------------------------- records */
+
+static void histogram_json(bench_json_t *j, const bench_hist_t *h)
+{
+    /* Sixteen buckets of ours make one of the file: 6 % wide, enough for a drawn curve. */
+    const size_t merge = 16;
+    bench_json_array(j, "hist_ps_count");
+    for (size_t b = 0; b < BENCH_HIST_BUCKETS; b += merge) {
+        uint64_t n = 0;
+        size_t first = 0;
+        for (size_t k = merge; k-- > 0;) {
+            n += h->bucket[b + k];
+            first = 0 != h->bucket[b + k] ? b + k : first;
+        }
+        if (0 != n) {
+            bench_json_array(j, NULL);
+            bench_json_num(j, NULL, bucket_low(first));
+            bench_json_int(j, NULL, (long long) n);
+            bench_json_close(j, ']');
+        }
+    }
+    bench_json_close(j, ']');
+}
+
+static double cell_MBps(const bench_cell_t *c, double p50_ns)
+{
+    return p50_ns > 0.0 ? c->bytes_factor * (double) c->size / p50_ns * 1e3 : 0.0;
+}
+
+void bench_cell_begin(bench_json_t *j, FILE *f, const bench_cell_t *c)
+{
+    const bench_hist_t *h = c->hist;
+    double p50_ns = bench_hist_quantile(h, 0.5) * 1e-3;
+    bench_json_begin(j, f);
+    bench_json_str(j, "kind", "cell");
+    bench_json_str(j, "pattern", c->pattern);
+    bench_json_int(j, "size_bytes", (long long) c->size);
+    bench_json_int(j, "np", c->np);
+    bench_json_int(j, "window", c->window);
+    bench_json_int(j, "iterations", c->iterations);
+    bench_json_int(j, "batch", c->batch);
+    bench_json_int(j, "samples", (long long) h->count);
+    bench_json_num(j, "lat_ns_min", 0 < h->count ? (double) h->min_ps * 1e-3 : 0.0);
+    bench_json_num(j, "lat_ns_p10", bench_hist_quantile(h, 0.1) * 1e-3);
+    bench_json_num(j, "lat_ns_p50", p50_ns);
+    bench_json_num(j, "lat_ns_p90", bench_hist_quantile(h, 0.9) * 1e-3);
+    bench_json_num(j, "lat_ns_p99", bench_hist_quantile(h, 0.99) * 1e-3);
+    bench_json_num(j, "lat_ns_p999", bench_hist_quantile(h, 0.999) * 1e-3);
+    bench_json_num(j, "lat_ns_max", (double) h->max_ps * 1e-3);
+    bench_json_num(j, "lat_ns_mean", 0 < h->count ? h->sum_ps / (double) h->count * 1e-3 : 0.0);
+    if (0.0 < c->bytes_factor) {
+        bench_json_num(j, "bw_MBps", cell_MBps(c, p50_ns));
+    }
+    bench_json_num(j, "rate_msgps", p50_ns > 0.0 ? 1e9 / p50_ns : 0.0);
+    bench_json_str(j, "verified", c->verified);
+    bench_noise_json(j, "noise", c->noise);
+    if (c->histogram) {
+        histogram_json(j, h);
+    }
+}
+
+void bench_cell_text(const bench_cell_t *c)
+{
+    if (NULL == c) {
+        printf("%10s %12s %12s %12s %12s %12s %9s\n", "bytes", "p50", "min", "p90", "p99", "MB/s",
+               "iters");
+        return;
+    }
+    const bench_hist_t *h = c->hist;
+    double p50_ns = bench_hist_quantile(h, 0.5) * 1e-3;
+    printf("%10zu %12.3f %12.3f %12.3f %12.3f %12.1f %9ld%s\n", c->size, p50_ns * 1e-3,
+           0 < h->count ? (double) h->min_ps * 1e-6 : 0.0, bench_hist_quantile(h, 0.9) * 1e-6,
+           bench_hist_quantile(h, 0.99) * 1e-6, cell_MBps(c, p50_ns), c->iterations,
+           'w' == c->verified[0] ? " WRONG BYTES" : "");
+    fflush(stdout);
+}
+
 /* -------------------------------------------------------------- context */
 
 static bool interesting(const char *base)
 {
-    static const char *const starts[] = {"mca_", "libmpi", "libopen-", "libuc", "libprrte",
-                                         "libpmix"};
+    static const char *const starts[] = {"mca_",  "libmpi",   "libopen-",
+                                         "libuc", "libprrte", "libpmix"};
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         if (0 == strncmp(base, starts[i], strlen(starts[i]))) {
             return NULL != strstr(base, ".so");

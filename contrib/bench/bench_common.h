@@ -173,24 +173,46 @@ size_t bench_check(const void *buf, size_t len, uint64_t seed);
 /** What disturbed this process between two points of time. */
 typedef struct {
     double wall_s;
-    double cpu_s;        /**< processor time of the process */
-    long nivcsw;         /**< involuntary context switches */
+    double cpu_s; /**< processor time of the process */
+    long nivcsw;  /**< involuntary context switches */
     long nvcsw;
     long minflt;
     long majflt;
-    long migrations;     /**< -1: the kernel does not tell */
-    double steal_s;      /**< stolen by the hypervisor, all cores */
-    double load1;        /**< load average at the end */
+    long migrations; /**< -1: the kernel does not tell */
+    double steal_s;  /**< stolen by the hypervisor, all cores */
+    double load1;    /**< load average at the end */
 } bench_noise_t;
 
 /** @brief Take a reading (absolute counters). Cost: three files of /proc. */
 void bench_noise_read(bench_noise_t *n);
 /** @brief later - earlier, field by field. */
-void bench_noise_diff(const bench_noise_t *earlier, const bench_noise_t *later,
-                      bench_noise_t *out);
+void bench_noise_diff(const bench_noise_t *earlier, const bench_noise_t *later, bench_noise_t *out);
 /** @brief Sum up: add b to a. */
 void bench_noise_add(bench_noise_t *a, const bench_noise_t *b);
 void bench_noise_json(bench_json_t *j, const char *key, const bench_noise_t *n);
+
+/* ---------------------------------------------------------------- records */
+
+/** Result of one message size, as every program reports it. */
+typedef struct {
+    const char *pattern;
+    size_t size;
+    int np;
+    int window;               /**< messages in flight */
+    long iterations;          /**< timed */
+    long batch;               /**< iterations per timed interval */
+    double bytes_factor;      /**< bytes that count for bandwidth, as a multiple of size; 0: none */
+    const char *verified;     /**< "yes", "no" (not asked for) or "wrong" */
+    const bench_hist_t *hist; /**< times per message */
+    const bench_noise_t *noise;
+    bool histogram; /**< write the histogram too */
+} bench_cell_t;
+
+/** @brief Begin the record of a cell; the caller may add members and ends it. */
+void bench_cell_begin(bench_json_t *j, FILE *f, const bench_cell_t *c);
+
+/** @brief Print a cell as one row of a table on stdout, or with NULL the head of the table. */
+void bench_cell_text(const bench_cell_t *c);
 
 /* -------------------------------------------------------------- context */
 

@@ -24,12 +24,12 @@
 #include <unistd.h>
 
 static const bench_pattern_t *const patterns[] = {
-    &bench_pattern_lat,      &bench_pattern_bw,         &bench_pattern_bibw,
-    &bench_pattern_rate,     &bench_pattern_manyto1,    &bench_pattern_1tomany,
-    &bench_pattern_put,      &bench_pattern_get,        &bench_pattern_accumulate,
-    &bench_pattern_fop,      &bench_pattern_pingpong,   &bench_pattern_pingping,
-    &bench_pattern_sendrecv, &bench_pattern_exchange,   &bench_pattern_allreduce,
-    &bench_pattern_alltoall, &bench_pattern_bcast,      &bench_pattern_gather,
+    &bench_pattern_lat,      &bench_pattern_bw,       &bench_pattern_bibw,
+    &bench_pattern_rate,     &bench_pattern_manyto1,  &bench_pattern_1tomany,
+    &bench_pattern_put,      &bench_pattern_get,      &bench_pattern_accumulate,
+    &bench_pattern_fop,      &bench_pattern_pingpong, &bench_pattern_pingping,
+    &bench_pattern_sendrecv, &bench_pattern_exchange, &bench_pattern_allreduce,
+    &bench_pattern_alltoall, &bench_pattern_bcast,    &bench_pattern_gather,
     &bench_pattern_scatter,
 };
 enum { PATTERN_COUNT = sizeof(patterns) / sizeof(patterns[0]) };
@@ -45,11 +45,11 @@ enum { PATTERN_COUNT = sizeof(patterns) / sizeof(patterns[0]) };
 /** Plan and results of one size. */
 typedef struct {
     size_t size;
-    long batch;         /**< iterations per timed interval */
-    long batches;       /**< timed intervals per round */
-    long iterations;    /**< timed so far */
-    bool wrong;         /**< the untimed pass found a wrong byte on some rank */
-    double slow_ns;     /**< BENCH_TIME_ALL: sums over samples of the slowest, mean, fastest rank */
+    long batch;      /**< iterations per timed interval */
+    long batches;    /**< timed intervals per round */
+    long iterations; /**< timed so far */
+    bool wrong;      /**< the untimed pass found a wrong byte on some rank */
+    double slow_ns;  /**< BENCH_TIME_ALL: sums over samples of the slowest, mean, fastest rank */
     double mean_ns;
     double fast_ns;
     bench_noise_t noise;
@@ -122,7 +122,7 @@ static const bench_pattern_t *parse_options(int argc, char **argv, bench_options
 {
     const bench_pattern_t *pattern = NULL;
     const char *sizes = NULL;
-    *o = (bench_options_t){
+    *o = (bench_options_t) {
         .time_s = 0.06, .rounds = 3, .window = 64, .verify = true, .pin = true, .label = ""};
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
@@ -454,78 +454,35 @@ static void context_record(bench_run_t *r, const bench_pattern_t *p, const bench
     free(cores);
 }
 
-static void histogram_json(bench_json_t *j, const bench_hist_t *h)
-{
-    /* Sixteen buckets of ours make one of the file: 6 % wide, enough for a drawn curve. */
-    const size_t merge = 16;
-    bench_json_array(j, "hist_ps_count");
-    for (size_t b = 0; b < BENCH_HIST_BUCKETS; b += merge) {
-        uint64_t n = 0;
-        size_t first = 0;
-        for (size_t k = merge; k-- > 0;) {
-            n += h->bucket[b + k];
-            first = 0 != h->bucket[b + k] ? b + k : first;
-        }
-        if (0 != n) {
-            bench_json_array(j, NULL);
-            unsigned sub = BENCH_HIST_SUB_LOG2;
-            double low = first < (1u << sub)
-                             ? (double) first
-                             : ldexp(1.0 + (double) (first & ((1u << sub) - 1u)) / (1u << sub),
-                                     (int) (first >> sub) + (int) sub - 1);
-            bench_json_num(j, NULL, low);
-            bench_json_int(j, NULL, (long long) n);
-            bench_json_close(j, ']');
-        }
-    }
-    bench_json_close(j, ']');
-}
-
 static void cell_record(const bench_run_t *r, const bench_pattern_t *p, const cell_t *c)
 {
     const bench_options_t *o = r->opt;
-    const bench_hist_t *h = c->hist;
-    double p50 = bench_hist_quantile(h, 0.5) * 1e-3;
-    double MBps = p50 > 0.0 ? p->bytes_factor * (double) c->size / p50 * 1e3 : 0.0;
+    const double n = 0 < c->hist->count ? (double) c->hist->count : 1.0;
+    bench_cell_t cell = {
+        .pattern = p->name,
+        .size = c->size,
+        .np = r->np,
+        .window = r->window,
+        .iterations = c->iterations,
+        .batch = c->batch,
+        .bytes_factor = p->bytes_factor,
+        .verified = !o->verify ? "no"
+                    : c->wrong ? "wrong"
+                               : "yes",
+        .hist = c->hist,
+        .noise = &c->noise,
+        .histogram = o->histogram,
+    };
     if (!o->json) {
-        printf("%10zu %12.3f %12.3f %12.3f %12.3f %12.1f %9ld%s\n", c->size, p50 * 1e-3,
-               (double) h->min_ps * 1e-6, bench_hist_quantile(h, 0.9) * 1e-6,
-               bench_hist_quantile(h, 0.99) * 1e-6, MBps, c->iterations,
-               c->wrong ? " WRONG BYTES" : "");
-        fflush(stdout);
+        bench_cell_text(&cell);
         return;
     }
     bench_json_t j;
-    bench_json_begin(&j, stdout);
-    bench_json_str(&j, "kind", "cell");
-    bench_json_str(&j, "pattern", p->name);
-    bench_json_int(&j, "size_bytes", (long long) c->size);
-    bench_json_int(&j, "np", r->np);
-    bench_json_int(&j, "window", r->window);
-    bench_json_int(&j, "iterations", c->iterations);
-    bench_json_int(&j, "batch", c->batch);
-    bench_json_int(&j, "samples", (long long) h->count);
-    bench_json_num(&j, "lat_ns_min", (double) h->min_ps * 1e-3);
-    bench_json_num(&j, "lat_ns_p10", bench_hist_quantile(h, 0.1) * 1e-3);
-    bench_json_num(&j, "lat_ns_p50", p50);
-    bench_json_num(&j, "lat_ns_p90", bench_hist_quantile(h, 0.9) * 1e-3);
-    bench_json_num(&j, "lat_ns_p99", bench_hist_quantile(h, 0.99) * 1e-3);
-    bench_json_num(&j, "lat_ns_p999", bench_hist_quantile(h, 0.999) * 1e-3);
-    bench_json_num(&j, "lat_ns_max", (double) h->max_ps * 1e-3);
-    bench_json_num(&j, "lat_ns_mean", h->count > 0 ? h->sum_ps / (double) h->count * 1e-3 : 0.0);
-    if (BENCH_TIME_ALL == p->timing && 0 < h->count) {
-        bench_json_num(&j, "t_max_us", c->slow_ns / (double) h->count * 1e-3);
-        bench_json_num(&j, "t_avg_us", c->mean_ns / (double) h->count * 1e-3);
-        bench_json_num(&j, "t_min_us", c->fast_ns / (double) h->count * 1e-3);
-    }
-    if (0.0 < p->bytes_factor) {
-        bench_json_num(&j, "bw_MBps", MBps);
-    }
-    bench_json_num(&j, "rate_msgps", p50 > 0.0 ? 1e9 / p50 : 0.0);
-    bench_json_str(&j, "verified", !o->verify ? "no" : c->wrong ? "wrong" : "yes");
-    bench_noise_json(&j, "noise", &c->noise);
-    if (o->histogram) {
-        histogram_json(&j, h);
+    bench_cell_begin(&j, stdout, &cell);
+    if (BENCH_TIME_ALL == p->timing) {
+        bench_json_num(&j, "t_max_us", c->slow_ns / n * 1e-3);
+        bench_json_num(&j, "t_avg_us", c->mean_ns / n * 1e-3);
+        bench_json_num(&j, "t_min_us", c->fast_ns / n * 1e-3);
     }
     bench_json_end(&j);
 }
@@ -615,8 +572,7 @@ int main(int argc, char **argv)
     }
     if (0 == r->rank && !options.json) {
         printf("# %s, %d ranks, times in us per message\n", pattern->what, r->np);
-        printf("%10s %12s %12s %12s %12s %12s %9s\n", "bytes", "p50", "min", "p90", "p99", "MB/s",
-               "iters");
+        bench_cell_text(NULL);
     }
     /* Connections are made at first use; only then are all components mapped. */
     shape(r, pattern, options.sizes[0]);

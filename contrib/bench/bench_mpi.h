@@ -22,7 +22,7 @@ typedef struct {
     size_t size_count;
     size_t rotate_bytes; /**< 0: same buffer each time, else bytes that the places cover */
     bool huge;
-    double time_s;       /**< timed seconds per size, over all rounds */
+    double time_s; /**< timed seconds per size, over all rounds */
     int rounds;
     long max_iterations; /**< per size and round; 0: no limit */
     bool imb_counts;     /**< repetitions by IMB's rule instead of by time */
@@ -58,11 +58,11 @@ typedef enum {
 typedef struct {
     const char *name;
     const char *what;
-    const char *sizes;      /**< default size list */
+    const char *sizes; /**< default size list */
     int np_min;
     bool np_even;
     bench_timing_t timing;
-    bool windowed;          /**< r->window messages belong to one iteration */
+    bool windowed; /**< r->window messages belong to one iteration */
     /** Messages that must lie side by side in the send / receive buffer; NULL: one. */
     size_t (*send_places)(const bench_run_t *r);
     size_t (*recv_places)(const bench_run_t *r);

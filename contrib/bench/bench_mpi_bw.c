@@ -30,32 +30,32 @@ static role_t role_of(const bench_run_t *r, flows_t flows)
     int half = r->np / 2;
     switch (flows) {
     case FLOW_ONE:
-        role = (role_t){.to_first = 1, .to_count = 0 == r->rank, .from_count = 1 == r->rank};
+        role = (role_t) {.to_first = 1, .to_count = 0 == r->rank, .from_count = 1 == r->rank};
         break;
     case FLOW_BOTH:
         if (r->rank < 2) {
-            role = (role_t){1 - r->rank, 1, 1 - r->rank, 1};
+            role = (role_t) {1 - r->rank, 1, 1 - r->rank, 1};
         }
         break;
     case FLOW_PAIRS:
         if (r->rank < half) {
-            role = (role_t){.to_first = r->rank + half, .to_count = 1};
+            role = (role_t) {.to_first = r->rank + half, .to_count = 1};
         } else if (r->rank < 2 * half) {
-            role = (role_t){.from_first = r->rank - half, .from_count = 1};
+            role = (role_t) {.from_first = r->rank - half, .from_count = 1};
         }
         break;
     case FLOW_TO_ROOT:
         if (0 == r->rank) {
-            role = (role_t){.from_first = 1, .from_count = r->np - 1};
+            role = (role_t) {.from_first = 1, .from_count = r->np - 1};
         } else {
-            role = (role_t){.to_count = 1};
+            role = (role_t) {.to_count = 1};
         }
         break;
     case FLOW_FROM_ROOT:
         if (0 == r->rank) {
-            role = (role_t){.to_first = 1, .to_count = r->np - 1};
+            role = (role_t) {.to_first = 1, .to_count = r->np - 1};
         } else {
-            role = (role_t){.from_count = 1};
+            role = (role_t) {.from_count = 1};
         }
         break;
     }
@@ -75,8 +75,8 @@ static void window_once(bench_run_t *r, const role_t *role, size_t size)
     int n = 0;
     for (int k = 0; k < role->from_count; k++) {
         for (int w = 0; w < window; w++) {
-            MPI_Irecv(recv_place(r, k, w), count, MPI_BYTE, role->from_first + k, TAG_DATA,
-                      r->comm, &r->req[n++]);
+            MPI_Irecv(recv_place(r, k, w), count, MPI_BYTE, role->from_first + k, TAG_DATA, r->comm,
+                      &r->req[n++]);
         }
     }
     for (int w = 0; w < window; w++) {
@@ -154,34 +154,34 @@ static double per_window_pairs(const bench_run_t *r)
     return (double) r->window * (double) (r->np / 2);
 }
 
-#define FLOW_PATTERN(ID, NAME, WHAT, SIZES, FLOWS, MESSAGES, FACTOR, TIMING)   \
-    static void iterate_##ID(bench_run_t *r, size_t size, long n)              \
-    {                                                                          \
-        iterate(r, size, n, FLOWS);                                            \
-    }                                                                          \
-    static bool verify_##ID(bench_run_t *r, size_t size)                       \
-    {                                                                          \
-        return verify(r, size, FLOWS);                                         \
-    }                                                                          \
-    const bench_pattern_t bench_pattern_##ID = {                               \
-        .name = NAME,                                                          \
-        .what = WHAT,                                                          \
-        .sizes = SIZES,                                                        \
-        .np_min = 2,                                                           \
-        .np_even = BENCH_TIME_ALL == (TIMING),                                 \
-        .timing = TIMING,                                                      \
-        .windowed = true,                                                      \
-        .recv_places = recv_places,                                            \
-        .messages = MESSAGES,                                                  \
-        .bytes_factor = FACTOR,                                                \
-        .iterate = iterate_##ID,                                               \
-        .verify = verify_##ID,                                                 \
+#define FLOW_PATTERN(ID, NAME, WHAT, SIZES, FLOWS, MESSAGES, FACTOR, TIMING) \
+    static void iterate_##ID(bench_run_t *r, size_t size, long n)            \
+    {                                                                        \
+        iterate(r, size, n, FLOWS);                                          \
+    }                                                                        \
+    static bool verify_##ID(bench_run_t *r, size_t size)                     \
+    {                                                                        \
+        return verify(r, size, FLOWS);                                       \
+    }                                                                        \
+    const bench_pattern_t bench_pattern_##ID = {                             \
+        .name = NAME,                                                        \
+        .what = WHAT,                                                        \
+        .sizes = SIZES,                                                      \
+        .np_min = 2,                                                         \
+        .np_even = BENCH_TIME_ALL == (TIMING),                               \
+        .timing = TIMING,                                                    \
+        .windowed = true,                                                    \
+        .recv_places = recv_places,                                          \
+        .messages = MESSAGES,                                                \
+        .bytes_factor = FACTOR,                                              \
+        .iterate = iterate_##ID,                                             \
+        .verify = verify_##ID,                                               \
     }
 
 FLOW_PATTERN(bw, "bw", "windows from rank 0 to rank 1, time per message", "1-64M", FLOW_ONE,
              per_window, 1.0, BENCH_TIME_ROOT);
-FLOW_PATTERN(bibw, "bibw", "windows both ways at once, time per message of one direction",
-             "1-64M", FLOW_BOTH, per_window, 2.0, BENCH_TIME_ROOT);
+FLOW_PATTERN(bibw, "bibw", "windows both ways at once, time per message of one direction", "1-64M",
+             FLOW_BOTH, per_window, 2.0, BENCH_TIME_ROOT);
 FLOW_PATTERN(rate, "rate", "windows of small messages in np/2 pairs, time per message", "0-4K",
              FLOW_PAIRS, per_window_pairs, 1.0, BENCH_TIME_ALL);
 FLOW_PATTERN(manyto1, "manyto1", "windows from all ranks to rank 0, time per message", "1-4M",

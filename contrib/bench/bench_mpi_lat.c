@@ -20,13 +20,11 @@ static void iterate(bench_run_t *r, size_t size, long n)
     if (0 == r->rank) {
         for (long i = 0; i < n; i++) {
             MPI_Send(bench_buf_next(&r->send), count, MPI_BYTE, 1, TAG, r->comm);
-            MPI_Recv(bench_buf_next(&r->recv), count, MPI_BYTE, 1, TAG, r->comm,
-                     MPI_STATUS_IGNORE);
+            MPI_Recv(bench_buf_next(&r->recv), count, MPI_BYTE, 1, TAG, r->comm, MPI_STATUS_IGNORE);
         }
     } else if (1 == r->rank) {
         for (long i = 0; i < n; i++) {
-            MPI_Recv(bench_buf_next(&r->recv), count, MPI_BYTE, 0, TAG, r->comm,
-                     MPI_STATUS_IGNORE);
+            MPI_Recv(bench_buf_next(&r->recv), count, MPI_BYTE, 0, TAG, r->comm, MPI_STATUS_IGNORE);
             MPI_Send(bench_buf_next(&r->send), count, MPI_BYTE, 0, TAG, r->comm);
         }
     }

@@ -48,8 +48,8 @@ static void one_call(bench_run_t *r, op_t op, char *local, MPI_Aint where, size_
         MPI_Get(local, count, MPI_BYTE, 1, where, count, MPI_BYTE, r->win);
         break;
     case OP_ACCUMULATE:
-        MPI_Accumulate(local, count / 8, MPI_LONG_LONG, 1, where, count / 8, MPI_LONG_LONG,
-                       MPI_SUM, r->win);
+        MPI_Accumulate(local, count / 8, MPI_LONG_LONG, 1, where, count / 8, MPI_LONG_LONG, MPI_SUM,
+                       r->win);
         break;
     case OP_FETCH:
         MPI_Fetch_and_op(&add, local, MPI_LONG_LONG, 1, where, MPI_SUM, r->win);
@@ -125,27 +125,27 @@ static bool verify(bench_run_t *r, size_t size, op_t op)
     return wrong;
 }
 
-#define ONESIDED_PATTERN(ID, WHAT, SIZES, OP, FACTOR)                \
-    static void iterate_##ID(bench_run_t *r, size_t size, long n)    \
-    {                                                                \
-        iterate(r, size, n, OP);                                     \
-    }                                                                \
-    static bool verify_##ID(bench_run_t *r, size_t size)             \
-    {                                                                \
-        return verify(r, size, OP);                                  \
-    }                                                                \
-    const bench_pattern_t bench_pattern_##ID = {                     \
-        .name = #ID,                                                 \
-        .what = WHAT,                                                \
-        .sizes = SIZES,                                              \
-        .np_min = 2,                                                 \
-        .timing = BENCH_TIME_ROOT,                                   \
-        .messages = one,                                             \
-        .bytes_factor = FACTOR,                                      \
-        .open = open_window,                                         \
-        .close = close_window,                                       \
-        .iterate = iterate_##ID,                                     \
-        .verify = verify_##ID,                                       \
+#define ONESIDED_PATTERN(ID, WHAT, SIZES, OP, FACTOR)             \
+    static void iterate_##ID(bench_run_t *r, size_t size, long n) \
+    {                                                             \
+        iterate(r, size, n, OP);                                  \
+    }                                                             \
+    static bool verify_##ID(bench_run_t *r, size_t size)          \
+    {                                                             \
+        return verify(r, size, OP);                               \
+    }                                                             \
+    const bench_pattern_t bench_pattern_##ID = {                  \
+        .name = #ID,                                              \
+        .what = WHAT,                                             \
+        .sizes = SIZES,                                           \
+        .np_min = 2,                                              \
+        .timing = BENCH_TIME_ROOT,                                \
+        .messages = one,                                          \
+        .bytes_factor = FACTOR,                                   \
+        .open = open_window,                                      \
+        .close = close_window,                                    \
+        .iterate = iterate_##ID,                                  \
+        .verify = verify_##ID,                                    \
     }
 
 ONESIDED_PATTERN(put, "MPI_Put and flush", "8-4M", OP_PUT, 1.0);

@@ -105,8 +105,8 @@ static int right_of(const bench_run_t *r)
 
 static void sendrecv_once(bench_run_t *r, char *out, char *in, size_t size)
 {
-    MPI_Sendrecv(out, (int) size, MPI_BYTE, right_of(r), TAG, in, (int) size, MPI_BYTE,
-                 left_of(r), TAG, r->comm, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out, (int) size, MPI_BYTE, right_of(r), TAG, in, (int) size, MPI_BYTE, left_of(r),
+                 TAG, r->comm, MPI_STATUS_IGNORE);
 }
 
 static void sendrecv(bench_run_t *r, size_t size, long n)
@@ -124,8 +124,7 @@ static bool sendrecv_verify(bench_run_t *r, size_t size)
     return SIZE_MAX != bench_check(r->recv.base, size, seed_of(left_of(r), r->rank));
 }
 
-static void exchange_once(bench_run_t *r, char *out, char *from_left, char *from_right,
-                          size_t size)
+static void exchange_once(bench_run_t *r, char *out, char *from_left, char *from_right, size_t size)
 {
     MPI_Request q[2];
     /* Two tags, because with two ranks both neighbours are the same process. */
