@@ -32,6 +32,7 @@
 #define BTL_SM_EDGE_BOARD_DONE    6 /* board: pages copied by the helper, helper to initiator */
 #define BTL_SM_EDGE_BOARD_CLAIM   7 /* board: a claim fixes which description it belongs to */
 #define BTL_SM_EDGE_STATE         8 /* segment: life-cycle word of the owner */
+#define BTL_SM_EDGE_PROGRESS      9 /* progress flag: the next poller sees what the last one did */
 
 #if defined(BTL_SM_MODEL)
 

@@ -82,6 +82,9 @@ static inline uint32_t btl_sm_coop_take(uint32_t left, uint64_t chunk)
         most = 1;
     }
     least = most / 8 > 4 ? most / 8 : 4;
+    if (least > most) {
+        least = most;
+    }
     if (take > most) {
         take = most;
     }
@@ -199,6 +202,32 @@ static inline uint32_t btl_sm_coop_claim(struct btl_sm_board *board, uint32_t ge
 }
 
 /**
+ * @brief Initiator: claim everything that is left, so that nobody else takes part any more.
+ * @param[out] range_out  what was claimed
+ * @return pages claimed, 0 if nothing was left
+ */
+static inline uint32_t btl_sm_coop_claim_rest(struct btl_sm_board *board, uint32_t generation,
+                                              uint64_t length, btl_sm_coop_range_t *range_out)
+{
+    uint32_t total = btl_sm_coop_pages(length);
+    uint64_t seen = btl_sm_load_acquire(BTL_SM_EDGE_BOARD_CLAIM, &board->claim);
+
+    for (;;) {
+        uint32_t first = (uint32_t) seen;
+
+        if ((uint32_t) (seen >> 32) != generation || first >= total) {
+            return 0;
+        }
+        if (btl_sm_cas_acq_rel(BTL_SM_EDGE_BOARD_CLAIM, &board->claim, &seen,
+                               btl_sm_coop_pack(generation, total))) {
+            range_out->offset = (uint64_t) first * BTL_SM_COOP_PAGE;
+            range_out->length = length - range_out->offset;
+            return total - first;
+        }
+    }
+}
+
+/**
  * @brief Helper: account for pages that are copied.
  *
  * Ordering: releases BOARD_DONE, so that the initiator sees the bytes it read from them.
@@ -219,6 +248,7 @@ static inline void btl_sm_coop_finish(struct btl_sm_board *board, btl_sm_coop_vi
 static inline void btl_sm_coop_refuse(struct btl_sm_board *board, btl_sm_coop_view_t *view,
                                       const btl_sm_coop_range_t *range, uint32_t pages)
 {
+    view->length = 0; /* btl_sm_coop_look() is done with this generation, however often it is rung */
     btl_sm_store_relaxed(&board->failed_first, range->offset / BTL_SM_COOP_PAGE);
     btl_sm_store_release(BTL_SM_EDGE_BOARD_DONE, &board->failed,
                          btl_sm_coop_pack(view->generation, pages));

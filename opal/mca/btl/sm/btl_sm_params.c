@@ -1,0 +1,262 @@
+/*
+ * Copyright (c) 2026 The project's contributors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * MCA parameters: one table, one check.
+ *
+ * Layer 2. Every btl_sm_* name of Open MPI 5.0 is accepted (btl_vader_* reaches us through the
+ * alias that the framework keeps). A value outside its range is refused with one line that names
+ * the range, and the default is used; nothing else of the user's settings is touched.
+ */
+#include "opal_config.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "opal/constants.h"
+#include "opal/mca/base/mca_base_var.h"
+#include "opal/util/output.h"
+#include "opal/util/proc.h"
+
+#include "btl_sm.h"
+#include "btl_sm_frag.h"
+
+/* Defaults of the three limits come from contrib/bench/tune; README.md has the measurements. */
+#define DEFAULT_EAGER_LIMIT       8192
+#define DEFAULT_MAX_SEND_SIZE     16384
+#define DEFAULT_SINGLE_COPY_LIMIT 4096
+#define DEFAULT_COOPERATE_LIMIT   (64 * 1024)
+#define DEFAULT_COOPERATE_CHUNK   (256 * 1024)
+#define DEFAULT_FBOX_SIZE         (64 * 1024)
+
+/** One unsigned parameter and what it may be. */
+struct param {
+    const char *name;
+    size_t *value;
+    size_t fallback; /* default */
+    size_t lowest;
+    size_t highest;
+    int level;
+    const char *help;
+};
+
+static struct {
+    size_t free_list_num, free_list_inc, memcpy_limit, segment_size, max_inline_send;
+    size_t fbox_threshold, fbox_max, fbox_size, prefault_threads;
+} raw;
+static int raw_free_list_max;
+
+static struct param table[] = {
+    {"free_list_num", &raw.free_list_num, 8, 0, 1 << 20, OPAL_INFO_LVL_9,
+     "Descriptors of each class to allocate at start (count, 0 to 1048576)"},
+    {"free_list_inc", &raw.free_list_inc, 64, 1, 1 << 20, OPAL_INFO_LVL_9,
+     "Descriptors to allocate when a class runs out (count, 1 to 1048576)"},
+    {"memcpy_limit", &raw.memcpy_limit, 524288, 0, SIZE_MAX, OPAL_INFO_LVL_9,
+     "Accepted for existing configuration files, without effect: all copies use memcpy (bytes)"},
+    {"segment_size", &raw.segment_size, 1 << 24, 65536, (size_t) 1 << 40, OPAL_INFO_LVL_5,
+     "Upper bound of the shared memory of one process (bytes, 65536 to 2^40, raised if the ranks of "
+     "the node need more). Used of it: 4 KiB + 896 B and 4 KiB per local rank + fbox_size for each "
+     "of at most fbox_max busy peers"},
+    {"max_inline_send", &raw.max_inline_send, 256, 0, SIZE_MAX, OPAL_INFO_LVL_9,
+     "Accepted for existing configuration files, without effect: every message that fits goes "
+     "straight into the fast box (bytes)"},
+    {"fbox_threshold", &raw.fbox_threshold, 16, 0, 1 << 30, OPAL_INFO_LVL_5,
+     "Messages to a peer before its fast box is enlarged from 4 KiB to fbox_size (count, 0 to 2^30, "
+     "0 = large from the start)"},
+    {"fbox_max", &raw.fbox_max, 32, 0, 1 << 16, OPAL_INFO_LVL_5,
+     "Most enlarged fast boxes of a process (count, 0 to 65536)"},
+    {"fbox_size", &raw.fbox_size, DEFAULT_FBOX_SIZE, 4096, 64 << 20, OPAL_INFO_LVL_5,
+     "Size of an enlarged fast box (bytes, 4096 to 67108864, rounded up to a power of two; the "
+     "default is halved for more than 8, 16 and 32 local ranks)"},
+    {"prefault_threads", &raw.prefault_threads, 0, 0, 64, OPAL_INFO_LVL_5,
+     "Threads that fault the pages of the shared memory in when it is handed out (count, 0 to 64, "
+     "0 = leave the pages to first touch)"},
+    {"single_copy_limit", &mca_btl_sm_component.single_copy_limit, DEFAULT_SINGLE_COPY_LIMIT, 0,
+     SIZE_MAX, OPAL_INFO_LVL_4,
+     "From this length up a get or put uses single copy, below it goes through shared memory "
+     "(bytes)"},
+    {"cooperate_limit", &mca_btl_sm_component.cooperate_limit, DEFAULT_COOPERATE_LIMIT, 0, SIZE_MAX,
+     OPAL_INFO_LVL_4,
+     "From this length up both processes of a single copy work on it together (bytes, 0 = never)"},
+    {"cooperate_chunk", &mca_btl_sm_component.cooperate_chunk, DEFAULT_COOPERATE_CHUNK, 4096,
+     (size_t) 1 << 30, OPAL_INFO_LVL_5,
+     "Most bytes that one process copies before it looks for messages again; also the largest piece "
+     "that two processes share out (bytes, 4096 to 2^30)"},
+};
+
+/** Only one rank of a node speaks. */
+static bool may_speak(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+
+    return NULL == rank || 0 == strcmp("0", rank);
+}
+
+static void refuse(const char *name, size_t value, size_t lowest, size_t highest, size_t fallback)
+{
+    if (may_speak()) {
+        opal_output(0,
+                    "btl_sm_%s: %zu is outside the allowed range %zu to %zu; the default %zu is "
+                    "used instead",
+                    name, value, lowest, highest, fallback);
+    }
+}
+
+static void check(const char *name, size_t *value, size_t fallback, size_t lowest, size_t highest)
+{
+    if (*value < lowest || *value > highest) {
+        refuse(name, *value, lowest, highest, fallback);
+        *value = fallback;
+    }
+}
+
+static size_t power_of_two(size_t value)
+{
+    size_t power = 1;
+
+    while (power < value) {
+        power <<= 1;
+    }
+    return power;
+}
+
+static bool user_set(int index)
+{
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+
+    return 0 <= index
+           && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL)
+           && MCA_BASE_VAR_SOURCE_DEFAULT != source;
+}
+
+static bool fbox_size_set;
+
+/** Generic limits: ob1 does not survive all values that the generic registration lets through. */
+static void check_module(void)
+{
+    mca_btl_base_module_t *btl = &mca_btl_sm.super;
+
+    check("eager_limit", &btl->btl_eager_limit, DEFAULT_EAGER_LIMIT, 256, 1 << 28);
+    check("rndv_eager_limit", &btl->btl_rndv_eager_limit, btl->btl_eager_limit, 0, 1 << 28);
+    check("max_send_size", &btl->btl_max_send_size, DEFAULT_MAX_SEND_SIZE, 256, 1 << 28);
+    /* One get per message: ob1 of 5.0.x cannot recover from a later one of several. */
+    if (SIZE_MAX != btl->btl_get_limit || SIZE_MAX != btl->btl_put_limit) {
+        if (may_speak()) {
+            opal_output(0, "btl_sm_get_limit, btl_sm_put_limit: only %zu (no limit) is allowed; "
+                           "that is used instead", SIZE_MAX);
+        }
+        btl->btl_get_limit = SIZE_MAX;
+        btl->btl_put_limit = SIZE_MAX;
+    }
+    btl->btl_get_alignment = 1;
+    btl->btl_put_alignment = 1;
+    if (btl->btl_min_rdma_pipeline_size < btl->btl_eager_limit + btl->btl_rdma_pipeline_send_length) {
+        btl->btl_min_rdma_pipeline_size = btl->btl_eager_limit
+                                          + btl->btl_rdma_pipeline_send_length;
+    }
+}
+
+int mca_btl_sm_params_register(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    mca_base_component_t *version = &component->super.btl_version;
+    mca_btl_base_module_t *btl = &mca_btl_sm.super;
+
+    (void) mca_base_var_group_component_register(version, "Shared-memory byte transport");
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); ++i) {
+        int index;
+
+        *table[i].value = table[i].fallback;
+        index = mca_base_component_var_register(version, table[i].name, table[i].help,
+                                                MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
+                                                (mca_base_var_info_lvl_t) table[i].level,
+                                                MCA_BASE_VAR_SCOPE_READONLY, table[i].value);
+        if (table[i].value == &raw.fbox_size) {
+            fbox_size_set = user_set(index);
+        }
+        check(table[i].name, table[i].value, table[i].fallback, table[i].lowest, table[i].highest);
+    }
+    raw_free_list_max = 512;
+    (void) mca_base_component_var_register(
+        version, "free_list_max",
+        "Most descriptors of the eager and of the max class (count, -1 = no bound); control messages "
+        "are never bounded",
+        MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
+        &raw_free_list_max);
+    if (-1 > raw_free_list_max || (0 <= raw_free_list_max && 16 > raw_free_list_max)) {
+        if (may_speak()) {
+            opal_output(0, "btl_sm_free_list_max: %d is outside the allowed range -1, 16 to %d; the "
+                           "default 512 is used instead", raw_free_list_max, INT_MAX);
+        }
+        raw_free_list_max = 512;
+    }
+
+    component->backing_directory = 0 == access("/dev/shm", W_OK) ? "/dev/shm"
+                                                                  : opal_process_info.job_session_dir;
+    (void) mca_base_component_var_register(
+        version, "backing_directory",
+        "Directory on a local memory file system for the unnamed file that is the shared memory "
+        "(path; anonymous memory is used where it has no room)",
+        MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY,
+        &component->backing_directory);
+    component->serialize_polling = true;
+    (void) mca_base_component_var_register(
+        version, "serialize_polling",
+        "One thread polls at a time, others return at once (bool; off makes them wait for their "
+        "turn, only to measure what it brings)",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
+        &component->serialize_polling);
+    component->huge_pages = false;
+    (void) mca_base_component_var_register(
+        version, "huge_pages",
+        "Ask for huge pages for the shared memory; pays with a large fbox_size only, and a process "
+        "then uses at least one huge page (bool)",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY,
+        &component->huge_pages);
+
+    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH;
+    btl->btl_eager_limit = DEFAULT_EAGER_LIMIT;
+    btl->btl_rndv_eager_limit = DEFAULT_EAGER_LIMIT;
+    btl->btl_max_send_size = DEFAULT_MAX_SEND_SIZE;
+    btl->btl_min_rdma_pipeline_size = INT_MAX;
+    btl->btl_rdma_pipeline_send_length = DEFAULT_EAGER_LIMIT;
+    btl->btl_rdma_pipeline_frag_size = DEFAULT_MAX_SEND_SIZE;
+    /* Not SEND_INPLACE: without it ob1 hands eager messages of any size to sendi, which copies
+     * straight into the box; with it they take the longer way over a descriptor. */
+    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA;
+    btl->btl_get_limit = SIZE_MAX;
+    btl->btl_put_limit = SIZE_MAX;
+    btl->btl_get_alignment = 1;
+    btl->btl_put_alignment = 1;
+    btl->btl_bandwidth = 40000; /* Mbit/s; only the order of BTLs follows from it */
+    btl->btl_latency = 1;       /* us */
+    (void) mca_btl_base_param_register(version, btl);
+    check_module();
+    return OPAL_SUCCESS;
+}
+
+/** @brief Fix what depends on the number of ranks on this node; before the segment is created. */
+void mca_btl_sm_params_settle(uint32_t local_count)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    component->free_list_num = (int) raw.free_list_num;
+    component->free_list_inc = (int) raw.free_list_inc;
+    component->free_list_max = raw_free_list_max;
+    component->segment_size = raw.segment_size;
+    component->fbox_threshold = (unsigned) raw.fbox_threshold;
+    component->fbox_max = (unsigned) raw.fbox_max;
+    component->prefault_threads = (unsigned) raw.prefault_threads;
+    component->fbox_size = (unsigned) power_of_two(raw.fbox_size);
+    if (!fbox_size_set) {
+        for (uint32_t ranks = 8; ranks <= 32 && local_count > ranks; ranks *= 2) {
+            component->fbox_size /= 2;
+        }
+    }
+    /* ob1 takes a message for eager if it fits with the largest header, so the class must hold it. */
+    check_module();
+}

@@ -1,0 +1,492 @@
+/*
+ * Copyright (c) 2026 The project's contributors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Progress: take what peers wrote, move what waits, copy, help, and wait sensibly.
+ *
+ * Layer 1. One thread at a time; another that calls returns at once (it would only make the lines
+ * that the first one polls bounce). The order of the steps is the order of urgency: messages first,
+ * own copies next, other people's copies only when there is nothing of our own.
+ *
+ * Which boxes are looked at: those of peers that have written ("active"), every time; of these, the
+ * ones that stay silent are parked once there are many, and one parked box is looked at per call.
+ * So an idle peer costs nothing and a message from it is found within a few microseconds.
+ */
+#include "opal_config.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "opal/constants.h"
+#include "opal/util/output.h"
+
+#include "btl_sm.h"
+#include "btl_sm_endpoint.h"
+#include "btl_sm_fault.h"
+
+/** Messages taken from one box before the next one gets its turn. */
+#define BOX_BUDGET 32
+
+/** More active boxes than this and silent ones are parked ... */
+#define PARK_ABOVE 4
+/** ... after so many empty polls in a row. */
+#define PARK_AFTER 2000
+
+/** Idle calls before the liveness of peers is considered. */
+#define IDLE_LIVENESS 4096
+
+/** Oversubscribed: idle calls spent spinning, then yielding, before sleeping. */
+#define IDLE_SPIN  20
+#define IDLE_YIELD 30
+/** Sleep in nanoseconds: at first, and at most (a lost wake-up costs no more than this). */
+#define SLEEP_FIRST_NS 200000l
+#define SLEEP_MOST_NS  2000000l
+
+/** A piece of a message that is longer than a record. Returns false if it makes no sense. */
+static bool collect_part(mca_btl_sm_endpoint_t *ep, const unsigned char *payload, size_t len)
+{
+    /* The longest message in parts is a descriptor of this process's peer, whose limits may differ
+     * from ours; 1 GiB only keeps a mad peer from eating our memory. */
+    if (len > ((size_t) 1 << 30) - ep->parts_length) {
+        return false;
+    }
+    if (ep->parts_length + len > ep->parts_capacity) {
+        size_t capacity = 2 * (ep->parts_length + len);
+        unsigned char *grown = realloc(ep->parts, capacity);
+
+        if (NULL == grown) {
+            return false;
+        }
+        ep->parts = grown;
+        ep->parts_capacity = capacity;
+    }
+    memcpy(ep->parts + ep->parts_length, payload, len);
+    ep->parts_length += len;
+    return true;
+}
+
+/** Hand a message to the upper layer. Returns false if no layer knows the tag. */
+static inline bool deliver(mca_btl_sm_endpoint_t *ep, uint32_t tag, void *bytes, size_t len)
+{
+    const mca_btl_active_message_callback_t *reg = mca_btl_base_active_message_trigger + tag;
+    mca_btl_base_segment_t segment = {.seg_addr = {.pval = bytes}, .seg_len = len};
+    mca_btl_base_receive_descriptor_t descriptor = {.endpoint = ep,
+                                                    .des_segments = &segment,
+                                                    .des_segment_count = 1,
+                                                    .tag = (mca_btl_base_tag_t) tag};
+
+    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX || NULL == reg->cbfunc)) {
+        return false;
+    }
+    descriptor.cbdata = reg->cbdata;
+    reg->cbfunc(&mca_btl_sm.super, &descriptor);
+    return true;
+}
+
+static bool open_box(mca_btl_sm_endpoint_t *ep, uint64_t ref, uint64_t start, uint16_t seq)
+{
+    struct btl_sm_segment_hdr *hdr = ep->peer;
+    uint64_t lowest = sizeof(*hdr) + (uint64_t) ep->peer_cells * sizeof(struct btl_sm_cell);
+    struct btl_sm_cell *cell = (struct btl_sm_cell *) (void *) ((char *) hdr + sizeof(*hdr))
+                               + ep->peer_cell;
+    uint64_t offset;
+    uint32_t size;
+
+    if (!btl_sm_ref_check(ref, lowest, ep->map_size, &offset, &size)) {
+        return false;
+    }
+    btl_sm_fbox_rx_init(&ep->rx, (unsigned char *) hdr + offset, size, &cell->tail, start, seq);
+    return true;
+}
+
+/** Records other than a whole message. Returns false if the peer must be given up. */
+static __opal_attribute_noinline__ bool take_other(mca_btl_sm_endpoint_t *ep, uint64_t rec,
+                                                   unsigned char *payload)
+{
+    size_t len = btl_sm_rec_len(rec);
+    struct btl_sm_rec_switch where;
+    bool ok;
+
+    switch (btl_sm_rec_kind(rec)) {
+    case BTL_SM_REC_SKIP:
+        return true;
+    case BTL_SM_REC_PART:
+        return collect_part(ep, payload, len);
+    case BTL_SM_REC_LAST:
+        if (!collect_part(ep, payload, len)) {
+            return false;
+        }
+        len = ep->parts_length;
+        ep->parts_length = 0;
+        return deliver(ep, btl_sm_rec_tag(rec), ep->parts, len);
+    case BTL_SM_REC_PULL:
+        return mca_btl_sm_stream_pulled(ep, payload, len);
+    case BTL_SM_REC_STREAM:
+        return mca_btl_sm_stream_piece(ep, payload, len);
+    case BTL_SM_REC_PUSH:
+        return mca_btl_sm_stream_push(ep, payload, len);
+    case BTL_SM_REC_PUSHED:
+        return mca_btl_sm_stream_pushed(ep, payload, len);
+    case BTL_SM_REC_SWITCH:
+        if (sizeof(where) != len) {
+            return false;
+        }
+        memcpy(&where, payload, sizeof(where));
+        btl_sm_fbox_release(&ep->rx, rec);
+        {
+            btl_sm_fbox_rx_t old = ep->rx;
+
+            ok = open_box(ep, where.box, old.consumed, old.seq);
+            /* The producer counts space in the new box from here. */
+            if (ok) {
+                ep->rx.returned = old.consumed;
+                btl_sm_store_release(BTL_SM_EDGE_FBOX_SPACE, ep->rx.tail, ep->rx.consumed);
+            }
+        }
+        return ok;
+    default:
+        return false;
+    }
+}
+
+/** Take messages from one box. Returns how many. */
+static inline int poll_box(mca_btl_sm_endpoint_t *ep)
+{
+    int count = 0;
+
+    do {
+        unsigned char *payload;
+        uint64_t rec;
+        enum btl_sm_fbox_rc rc = btl_sm_fbox_peek(&ep->rx, &rec, &payload);
+
+        if (BTL_SM_FBOX_EMPTY == rc) {
+            break;
+        }
+        ++count;
+        if (OPAL_LIKELY(BTL_SM_FBOX_OK == rc)) {
+            if (OPAL_LIKELY(BTL_SM_REC_DATA == btl_sm_rec_kind(rec))) {
+                if (OPAL_LIKELY(deliver(ep, btl_sm_rec_tag(rec), payload, btl_sm_rec_len(rec)))) {
+                    btl_sm_fbox_release(&ep->rx, rec);
+                    continue;
+                }
+            } else if (take_other(ep, rec, payload)) {
+                if (BTL_SM_REC_SWITCH != btl_sm_rec_kind(rec)) {
+                    btl_sm_fbox_release(&ep->rx, rec);
+                }
+                continue;
+            }
+        }
+        if (MCA_BTL_SM_RX_NONE != ep->rx_place) {
+            mca_btl_sm_fault_lost(ep, "it wrote an impossible record");
+        }
+        break;
+    } while (count < BOX_BUDGET);
+    return count;
+}
+
+static void place(mca_btl_sm_endpoint_t *ep, uint8_t where)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    mca_btl_sm_endpoint_t **list = NULL;
+    uint32_t *count = NULL;
+
+    if (MCA_BTL_SM_RX_ACTIVE == ep->rx_place) {
+        list = component->active;
+        count = &component->active_count;
+    } else if (MCA_BTL_SM_RX_PARKED == ep->rx_place) {
+        list = component->parked;
+        count = &component->parked_count;
+    }
+    for (uint32_t i = 0; NULL != list && i < *count; ++i) {
+        if (list[i] == ep) {
+            list[i] = list[--*count];
+            break;
+        }
+    }
+    ep->rx_place = where;
+    ep->rx_idle = 0;
+    if (MCA_BTL_SM_RX_ACTIVE == where) {
+        component->active[component->active_count++] = ep;
+    } else if (MCA_BTL_SM_RX_PARKED == where) {
+        component->parked[component->parked_count++] = ep;
+    }
+}
+
+/** @brief A peer rang for the first time: start looking at its box. */
+void mca_btl_sm_rx_open(mca_btl_sm_endpoint_t *ep)
+{
+    struct btl_sm_cell *cell;
+
+    if (MCA_BTL_SM_RX_NONE != ep->rx_place || ep->failed) {
+        return;
+    }
+    cell = (struct btl_sm_cell *) (void *) ((char *) ep->peer + sizeof(*ep->peer)) + ep->peer_cell;
+    if (!open_box(ep, btl_sm_load_acquire(BTL_SM_EDGE_CELL, &cell->box), 0, 0)) {
+        mca_btl_sm_fault_lost(ep, "it handed out an impossible box");
+        return;
+    }
+    place(ep, MCA_BTL_SM_RX_ACTIVE);
+}
+
+/** @brief Stop looking at a peer's box. */
+void mca_btl_sm_rx_close(mca_btl_sm_endpoint_t *ep)
+{
+    if (MCA_BTL_SM_RX_NONE != ep->rx_place) {
+        place(ep, MCA_BTL_SM_RX_NONE);
+    }
+}
+
+/** @brief A peer was added: had it rung before we knew it? */
+void mca_btl_sm_rx_unknown(mca_btl_sm_endpoint_t *ep)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    /* Ring for it again ourselves: whichever thread polls next sorts it out. */
+    if (NULL != component->my_segment) {
+        btl_sm_doorbell_ring(component->my_segment->door, ep->my_cell);
+    }
+}
+
+/** Answer the doorbell. Returns events. */
+static __opal_attribute_noinline__ int answer(uint32_t word)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    uint64_t bits = btl_sm_doorbell_take(component->my_segment->door, word);
+    int events = 0;
+
+    while (0 != bits) {
+        uint32_t cell = 64 * word + (uint32_t) __builtin_ctzll(bits);
+        mca_btl_sm_endpoint_t *ep;
+
+        bits &= bits - 1;
+        if (cell >= component->modex.cell_count) {
+            continue;
+        }
+        OPAL_THREAD_LOCK(&component->lock);
+        ep = component->by_cell[cell];
+        OPAL_THREAD_UNLOCK(&component->lock);
+        if (NULL != ep && MCA_BTL_SM_RX_NONE == ep->rx_place) {
+            struct btl_sm_cell *theirs;
+
+            if (!mca_btl_sm_endpoint_find_cell(ep)) {
+                continue; /* it has added us later than we it; it will ring when it writes */
+            }
+            theirs = (struct btl_sm_cell *) (void *) ((char *) ep->peer + sizeof(*ep->peer))
+                     + ep->peer_cell;
+            if (0 == btl_sm_load_acquire(BTL_SM_EDGE_CELL, &theirs->box)) {
+                continue; /* rung by ourselves in rx_unknown: nothing written yet */
+            }
+            mca_btl_sm_rx_open(ep);
+            ++events;
+        }
+    }
+    return events;
+}
+
+/** @brief Find out whether ranks outnumber the cores that they may run on. */
+void mca_btl_sm_count_cpus(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    uint32_t cpus = 0, own_cpus = 0;
+    uint32_t ranks = 1, sharers = 1;
+
+    for (unsigned i = 0; i < MCA_BTL_SM_CPU_WORDS; ++i) {
+        component->cpus_of_all[i] |= component->modex.cpus[i];
+        cpus += (uint32_t) __builtin_popcountll(component->cpus_of_all[i]);
+        own_cpus += (uint32_t) __builtin_popcountll(component->modex.cpus[i]);
+    }
+    for (int i = 0; i < opal_pointer_array_get_size(&component->endpoints); ++i) {
+        mca_btl_sm_endpoint_t *ep = opal_pointer_array_get_item(&component->endpoints, i);
+        bool inside = true;
+
+        if (NULL == ep) {
+            continue;
+        }
+        ++ranks;
+        for (unsigned w = 0; w < MCA_BTL_SM_CPU_WORDS; ++w) {
+            inside = inside && 0 == (ep->cpus[w] & ~component->modex.cpus[w]);
+        }
+        sharers += inside;
+    }
+    component->oversubscribed = cpus > 0 && (ranks > cpus || sharers > own_cpus);
+}
+
+/** Is there anything at all to do? For the last look before sleeping. */
+static bool anything(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    unsigned char *payload;
+    uint64_t rec;
+
+    for (uint32_t i = 0; i < component->active_count; ++i) {
+        if (BTL_SM_FBOX_EMPTY != btl_sm_fbox_peek(&component->active[i]->rx, &rec, &payload)) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < component->parked_count; ++i) {
+        if (BTL_SM_FBOX_EMPTY != btl_sm_fbox_peek(&component->parked[i]->rx, &rec, &payload)) {
+            place(component->parked[i], MCA_BTL_SM_RX_ACTIVE);
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < component->door_words; ++i) {
+        if (0 != btl_sm_load_relaxed(&component->my_segment->door[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Nothing happened in this call. */
+static __opal_attribute_noinline__ void wait_a_little(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    bool own_work = 0 != btl_sm_load_relaxed(&component->pending_count)
+                    || 0 != btl_sm_load_relaxed(&component->xfer_count);
+    long nap;
+
+    if (0 == component->idle % IDLE_LIVENESS) {
+        (void) mca_btl_sm_fault_poll();
+    }
+    if (!component->oversubscribed || component->idle < IDLE_SPIN) {
+        return;
+    }
+    if (own_work || component->idle < IDLE_YIELD) {
+        /* A peer has to do something that does not wake us (take from a full box, finish a chunk):
+         * let it run, but look again soon. */
+        sched_yield();
+        return;
+    }
+    nap = SLEEP_FIRST_NS * (long) (component->idle - IDLE_YIELD + 1);
+    if (nap > SLEEP_MOST_NS) {
+        nap = SLEEP_MOST_NS;
+    }
+    btl_sm_wake_announce(component->my_segment);
+    if (anything()) {
+        btl_sm_wake_cancel(component->my_segment);
+        return;
+    }
+    btl_sm_wake_sleep(component->my_segment, nap);
+    (void) mca_btl_sm_fault_poll();
+}
+
+/** This thread is inside progress; a callback may call it again. */
+static __thread bool inside;
+
+/** Take the progress flag. It also keeps a callback that enters progress again from finding a
+ *  half-taken box. */
+static inline bool enter(mca_btl_sm_component_t *component)
+{
+    if (!opal_using_threads()) {
+        if (0 != btl_sm_load_relaxed(&component->busy)) {
+            return false;
+        }
+        btl_sm_store_relaxed(&component->busy, 1);
+        return true;
+    }
+    while (0 != btl_sm_load_relaxed(&component->busy)
+           || 0 != btl_sm_exchange_acquire(BTL_SM_EDGE_PROGRESS, &component->busy, 1)) {
+        if (component->serialize_polling || inside) {
+            return false;
+        }
+        btl_sm_pause();
+    }
+    inside = true;
+    return true;
+}
+
+static inline void leave(mca_btl_sm_component_t *component)
+{
+    if (!opal_using_threads()) {
+        btl_sm_store_relaxed(&component->busy, 0);
+        return;
+    }
+    inside = false;
+    btl_sm_store_release(BTL_SM_EDGE_PROGRESS, &component->busy, 0);
+}
+
+/**
+ * @brief Keep progress out while the list of boxes changes (a peer goes away).
+ *
+ * From a callback of progress itself this does nothing: the caller holds the flag already.
+ */
+bool mca_btl_sm_progress_hold(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    if (!opal_using_threads() || inside) {
+        return false;
+    }
+    while (0 != btl_sm_exchange_acquire(BTL_SM_EDGE_PROGRESS, &component->busy, 1)) {
+        sched_yield();
+    }
+    return true;
+}
+
+/** @brief Let progress in again; `held` is what mca_btl_sm_progress_hold() returned. */
+void mca_btl_sm_progress_resume(bool held)
+{
+    if (held) {
+        btl_sm_store_release(BTL_SM_EDGE_PROGRESS, &mca_btl_sm_component.busy, 0);
+    }
+}
+
+int mca_btl_sm_component_progress(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    int events = 0;
+
+    if (!enter(component)) {
+        return 0;
+    }
+
+    for (uint32_t i = 0; i < component->active_count; ++i) {
+        mca_btl_sm_endpoint_t *ep = component->active[i];
+        int count = poll_box(ep);
+
+        if (count > 0) {
+            events += count;
+            ep->rx_idle = 0;
+        } else if (component->active_count > PARK_ABOVE && ++ep->rx_idle > PARK_AFTER) {
+            place(ep, MCA_BTL_SM_RX_PARKED);
+        }
+    }
+    if (component->parked_count > 0) {
+        uint32_t at = ++component->parked_next % component->parked_count;
+        mca_btl_sm_endpoint_t *ep = component->parked[at];
+        int count = poll_box(ep);
+
+        if (count > 0) {
+            events += count;
+            if (MCA_BTL_SM_RX_PARKED == ep->rx_place) {
+                place(ep, MCA_BTL_SM_RX_ACTIVE);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < component->door_words; ++i) {
+        if (OPAL_UNLIKELY(0 != btl_sm_load_relaxed(&component->my_segment->door[i]))) {
+            events += answer(i);
+        }
+    }
+    if (OPAL_UNLIKELY(0 != btl_sm_load_relaxed(&component->pending_count))) {
+        events += mca_btl_sm_pending_progress();
+    }
+    if (0 != btl_sm_load_relaxed(&component->xfer_count)) {
+        events += mca_btl_sm_xfer_progress();
+    }
+    if (0 == events) {
+        events = mca_btl_sm_help_progress();
+        if (0 == events) {
+            component->idle++;
+            if (component->oversubscribed || 0 == component->idle % IDLE_LIVENESS) {
+                wait_a_little();
+            }
+        }
+    }
+    if (0 != events) {
+        component->idle = 0;
+    }
+
+    leave(component);
+    return events;
+}

@@ -1,0 +1,36 @@
+/*
+ * Copyright (c) 2026 The project's contributors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What all sending roads do once a record is in the box.
+ *
+ * Layer 1.
+ */
+#ifndef MCA_BTL_SM_PUSH_H
+#define MCA_BTL_SM_PUSH_H
+
+#include "btl_sm.h"
+
+/** Records up to this many bytes are demoted: above, the consumer streams them anyway and the
+ *  instruction costs more than it brings (10 % lost at 512 B-1 KiB on Sapphire Rapids). */
+#define MCA_BTL_SM_DEMOTE_MAX 512
+
+/** @brief Publish a reserved record, hurry its lines towards the peer and wake the peer. */
+static inline void mca_btl_sm_push_publish(mca_btl_sm_endpoint_t *ep, const unsigned char *payload,
+                                           size_t len, uint32_t kind, uint32_t tag)
+{
+    btl_sm_fbox_publish(&ep->tx, len, kind, tag);
+    if (mca_btl_sm_component.demote && len <= MCA_BTL_SM_DEMOTE_MAX) {
+        const unsigned char *line = payload - BTL_SM_FBOX_HDR;
+
+        for (size_t at = 0; at < len + BTL_SM_FBOX_HDR; at += BTL_SM_LINE) {
+            btl_sm_line_demote(line + at);
+        }
+    }
+    if (OPAL_UNLIKELY(mca_btl_sm_component.oversubscribed)) {
+        btl_sm_fence_sleep();
+    }
+    btl_sm_wake_peer(ep->peer);
+}
+
+#endif /* MCA_BTL_SM_PUSH_H */

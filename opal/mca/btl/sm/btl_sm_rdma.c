@@ -1,0 +1,466 @@
+/*
+ * Copyright (c) 2026 The project's contributors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Get and put.
+ *
+ * Layer 1. Upper layers never see one of them fail while the peer lives. Roads, best first:
+ *
+ *   own memory   memmove
+ *   at once      one single copy inside the call, for what is short
+ *   in chunks    single copy from progress, one chunk per call, so that small messages get through
+ *   together     the same, with the chunks shared out between both processes (btl_sm_coop.h)
+ *   streamed     through shared memory by the owner of the bytes (btl_sm_stream.c): where single
+ *                copy is not available or not worth it, and for what it failed to copy
+ *
+ * Single copy is reached through smsc.h only, so any provider will do.
+ */
+#include "opal_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "opal/constants.h"
+
+#include "btl_sm.h"
+#include "btl_sm_endpoint.h"
+#include "btl_sm_fault.h"
+
+/** Failed single copies in a row after which a peer is not asked again. A single failure may come
+ *  from one buffer (device memory, say); many mean that the permission is gone. */
+#define REFUSED_AFTER 8
+
+/** While a peer never helps, every so many transfers it is offered one all the same. */
+#define OFFER_EVERY 16
+
+static struct btl_sm_board *board_in(struct btl_sm_segment_hdr *hdr, uint32_t cell)
+{
+    struct btl_sm_cell *first = (struct btl_sm_cell *) (void *) ((char *) hdr + sizeof(*hdr));
+
+    return &first[cell].board;
+}
+
+/** One single copy of this process. `remote` is in the peer. */
+static int copy_range(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t remote,
+                      size_t len, void *handle)
+{
+    int rc;
+
+    if (BTL_SM_BOARD_GET == op) {
+        rc = MCA_SMSC_CALL(copy_from, ep->smsc, local, (void *) (uintptr_t) remote, len, handle);
+    } else {
+        rc = MCA_SMSC_CALL(copy_to, ep->smsc, local, (void *) (uintptr_t) remote, len, handle);
+    }
+    if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
+        ep->smsc_failures = 0;
+    } else if (++ep->smsc_failures >= REFUSED_AFTER) {
+        ep->smsc_refused = true;
+    }
+    return rc;
+}
+
+/** Finish a transfer: off the lists, callback, back to the free list. No lock is held. */
+void mca_btl_sm_xfer_complete(mca_btl_sm_xfer_t *xfer, int status)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    mca_btl_sm_endpoint_t *ep = xfer->endpoint;
+
+    OPAL_THREAD_LOCK(&component->lock);
+    if (ep->posted == xfer) {
+        ep->posted = NULL;
+    }
+    if (xfer->listed) {
+        opal_list_remove_item(&component->xfers_active, (opal_list_item_t *) xfer);
+        xfer->listed = false;
+        (void) btl_sm_fetch_add_relaxed(&component->xfer_count, (uint32_t) -1);
+    }
+    if (0 <= xfer->id) {
+        (void) opal_pointer_array_set_item(&component->xfers, xfer->id, NULL);
+        xfer->id = -1;
+    }
+    OPAL_THREAD_UNLOCK(&component->lock);
+    if (NULL != xfer->cbfunc) {
+        xfer->cbfunc(&mca_btl_sm.super, ep, xfer->local, xfer->local_handle, xfer->cbcontext,
+                     xfer->cbdata, status);
+    }
+    opal_free_list_return(&component->xfer_list, (opal_free_list_item_t *) xfer);
+}
+
+static void add_range(mca_btl_sm_xfer_t *xfer, uint64_t offset, uint64_t length)
+{
+    /* At most three ever occur: our failed claim, the rest after it, the helper's returned claim. */
+    xfer->ranges[xfer->range_count].offset = offset;
+    xfer->ranges[xfer->range_count].length = length;
+    xfer->range_count++;
+}
+
+/** Nothing is left to copy by single copy: stream what failed, or finish. */
+static void settle(mca_btl_sm_xfer_t *xfer)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    if (0 == xfer->range_count) {
+        mca_btl_sm_xfer_complete(xfer, OPAL_SUCCESS);
+        return;
+    }
+    OPAL_THREAD_LOCK(&component->lock);
+    if (xfer->endpoint->posted == xfer) {
+        xfer->endpoint->posted = NULL;
+    }
+    if (xfer->listed) {
+        opal_list_remove_item(&component->xfers_active, (opal_list_item_t *) xfer);
+        xfer->listed = false;
+        (void) btl_sm_fetch_add_relaxed(&component->xfer_count, (uint32_t) -1);
+    }
+    OPAL_THREAD_UNLOCK(&component->lock);
+    mca_btl_sm_stream_start(xfer);
+}
+
+/** Would the peer help with this one? */
+static bool offer(mca_btl_sm_endpoint_t *ep, uint64_t size, void *local_handle)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    if (0 == component->cooperate_limit || size < component->cooperate_limit
+        || size > BTL_SM_COOP_MAX_LENGTH || component->oversubscribed) {
+        return false;
+    }
+    if (NULL == local_handle && mca_smsc_base_has_feature(MCA_SMSC_FEATURE_REQUIRE_REGISTRATION)) {
+        return false; /* the helper could not reach our side */
+    }
+    if (0 != (ep->helped & 0xff)) {
+        return true;
+    }
+    return 0 == ep->unhelped++ % OFFER_EVERY;
+}
+
+/** Put a transfer on the peer's board; under component->lock. */
+static void post(mca_btl_sm_xfer_t *xfer)
+{
+    mca_btl_sm_endpoint_t *ep = xfer->endpoint;
+    uint64_t handle[BTL_SM_HANDLE_MAX / 8];
+    uint32_t handle_size = 0;
+
+    if (NULL != xfer->local_handle && 0 < mca_smsc_base_registration_data_size()) {
+        handle_size = (uint32_t) mca_smsc_base_registration_data_size();
+        if (handle_size > sizeof(handle)) {
+            return;
+        }
+        memcpy(handle, xfer->local_handle, handle_size);
+    }
+    if (0 == ++ep->generation) {
+        ++ep->generation;
+    }
+    xfer->generation = ep->generation;
+    ep->posted = xfer;
+    btl_sm_coop_post(board_in(ep->peer, ep->peer_cell), xfer->generation, xfer->op,
+                     xfer->remote + xfer->next, (uint64_t) (uintptr_t) xfer->local + xfer->next,
+                     xfer->size - xfer->next, mca_btl_sm_component.cooperate_chunk, handle,
+                     handle_size);
+    btl_sm_doorbell_ring(ep->peer->help, ep->peer_cell);
+}
+
+static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t remote,
+                 void *local_handle, void *remote_handle, size_t size,
+                 mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    bool direct, together;
+    mca_btl_sm_xfer_t *xfer;
+
+    if (OPAL_UNLIKELY(ep->peer == component->my_segment || 0 == size)) {
+        if (BTL_SM_BOARD_GET == op) {
+            memmove(local, (void *) (uintptr_t) remote, size);
+        } else {
+            memmove((void *) (uintptr_t) remote, local, size);
+        }
+        cbfunc(&mca_btl_sm.super, ep, local, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
+        return OPAL_SUCCESS;
+    }
+    if (OPAL_UNLIKELY(ep->failed)) {
+        return OPAL_ERR_UNREACH;
+    }
+    direct = NULL != ep->smsc && !ep->smsc_refused && size >= component->single_copy_limit;
+    together = direct && mca_btl_sm_endpoint_find_cell(ep) && offer(ep, size, local_handle);
+    if (direct && !together && size <= component->cooperate_chunk) {
+        if (OPAL_LIKELY(OPAL_SUCCESS == copy_range(ep, op, local, remote, size, remote_handle))) {
+            cbfunc(&mca_btl_sm.super, ep, local, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
+            return OPAL_SUCCESS;
+        }
+        direct = false;
+    }
+
+    xfer = (mca_btl_sm_xfer_t *) opal_free_list_get(&component->xfer_list);
+    if (NULL == xfer) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    xfer->endpoint = ep;
+    xfer->op = op;
+    xfer->local = local;
+    xfer->remote = remote;
+    xfer->size = size;
+    xfer->local_handle = local_handle;
+    xfer->remote_handle = remote_handle;
+    xfer->cbfunc = cbfunc;
+    xfer->cbcontext = cbcontext;
+    xfer->cbdata = cbdata;
+    xfer->next = 0;
+    xfer->together = together;
+    xfer->generation = 0;
+    xfer->own_pages = 0;
+    xfer->refused_seen = false;
+    xfer->range_count = 0;
+    xfer->range_at = 0;
+    xfer->range_done = 0;
+    xfer->listed = false;
+
+    OPAL_THREAD_LOCK(&component->lock);
+    xfer->id = opal_pointer_array_add(&component->xfers, xfer);
+    if (direct) {
+        opal_list_append(&component->xfers_active, (opal_list_item_t *) xfer);
+        xfer->listed = true;
+        (void) btl_sm_fetch_add_relaxed(&component->xfer_count, 1);
+        if (together && NULL == ep->posted) {
+            post(xfer);
+        }
+    }
+    OPAL_THREAD_UNLOCK(&component->lock);
+    if (0 > xfer->id) {
+        opal_free_list_return(&component->xfer_list, (opal_free_list_item_t *) xfer);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    if (!direct) {
+        add_range(xfer, 0, size);
+        mca_btl_sm_stream_start(xfer);
+    }
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_sm_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                   void *local_address, uint64_t remote_address,
+                   struct mca_btl_base_registration_handle_t *local_handle,
+                   struct mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                   int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                   void *cbdata)
+{
+    (void) btl;
+    (void) flags;
+    (void) order;
+    return start(endpoint, BTL_SM_BOARD_GET, local_address, remote_address, local_handle,
+                 remote_handle, size, cbfunc, cbcontext, cbdata);
+}
+
+int mca_btl_sm_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                   void *local_address, uint64_t remote_address,
+                   struct mca_btl_base_registration_handle_t *local_handle,
+                   struct mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                   int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                   void *cbdata)
+{
+    (void) btl;
+    (void) flags;
+    (void) order;
+    return start(endpoint, BTL_SM_BOARD_PUT, local_address, remote_address, local_handle,
+                 remote_handle, size, cbfunc, cbcontext, cbdata);
+}
+
+/** Copy one range of a transfer; what fails is noted for the stream. */
+static bool copy_or_note(mca_btl_sm_xfer_t *xfer, uint64_t offset, uint64_t length)
+{
+    if (OPAL_LIKELY(!xfer->endpoint->smsc_refused
+                    && OPAL_SUCCESS
+                           == copy_range(xfer->endpoint, xfer->op, xfer->local + offset,
+                                         xfer->remote + offset, length, xfer->remote_handle))) {
+        return true;
+    }
+    add_range(xfer, offset, length);
+    return false;
+}
+
+/** One step of a transfer that is on the board. Returns events; the transfer may be gone then. */
+static int step_together(mca_btl_sm_xfer_t *xfer)
+{
+    mca_btl_sm_endpoint_t *ep = xfer->endpoint;
+    struct btl_sm_board *board = board_in(ep->peer, ep->peer_cell);
+    const uint64_t base = xfer->next; /* the board counts from here */
+    const uint64_t length = xfer->size - base;
+    uint32_t total = btl_sm_coop_pages(length);
+    btl_sm_coop_range_t range;
+    uint32_t pages, done;
+
+    pages = btl_sm_coop_claim(board, xfer->generation, length,
+                              mca_btl_sm_component.cooperate_chunk, &range);
+    if (0 != pages) {
+        xfer->own_pages += pages;
+        if (OPAL_UNLIKELY(!copy_or_note(xfer, base + range.offset, range.length))) {
+            pages = btl_sm_coop_claim_rest(board, xfer->generation, length, &range);
+            if (0 != pages) {
+                xfer->own_pages += pages;
+                add_range(xfer, base + range.offset, range.length);
+            }
+        }
+        return 1;
+    }
+    done = btl_sm_coop_done(board, xfer->generation);
+    if (xfer->own_pages + done < total && !xfer->refused_seen) {
+        pages = btl_sm_coop_failed(board, xfer->generation, length, &range);
+        if (0 != pages) {
+            xfer->refused_seen = true;
+            xfer->own_pages += pages;
+            (void) copy_or_note(xfer, base + range.offset, range.length);
+            return 1;
+        }
+    }
+    if (xfer->own_pages + (uint64_t) done < total) {
+        return 0; /* the helper is in the middle of a chunk; its death is noticed by the idle poll */
+    }
+    if (OPAL_UNLIKELY(xfer->own_pages + (uint64_t) done > total)) {
+        mca_btl_sm_fault_lost(ep, "it claims to have copied more than there was");
+        return 1;
+    }
+    ep->helped = (ep->helped << 1) | (done > 0);
+    if (done > 0) {
+        ep->unhelped = 0;
+    }
+    settle(xfer);
+    return 1;
+}
+
+/** One step of a transfer that this process does alone. */
+static int step_alone(mca_btl_sm_xfer_t *xfer)
+{
+    uint64_t left = xfer->size - xfer->next;
+    uint64_t len = left < mca_btl_sm_component.cooperate_chunk
+                       ? left
+                       : mca_btl_sm_component.cooperate_chunk;
+
+    if (OPAL_UNLIKELY(!copy_or_note(xfer, xfer->next, len))) {
+        xfer->ranges[xfer->range_count - 1].length = left;
+        len = left;
+    }
+    xfer->next += len;
+    if (xfer->next == xfer->size) {
+        settle(xfer);
+    }
+    return 1;
+}
+
+/**
+ * @brief Copy one chunk of the oldest transfer that can move.
+ * @return events. Context: the thread that holds the progress flag.
+ */
+int mca_btl_sm_xfer_progress(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    opal_list_item_t *item, *next;
+    int events = 0;
+
+    OPAL_THREAD_LOCK(&component->lock);
+    item = opal_list_get_first(&component->xfers_active);
+    while (0 == events && item != opal_list_get_end(&component->xfers_active)) {
+        mca_btl_sm_xfer_t *xfer = (mca_btl_sm_xfer_t *) item;
+
+        next = opal_list_get_next(item);
+        if (xfer->together && 0 == xfer->generation && NULL == xfer->endpoint->posted
+            && xfer->size - xfer->next >= component->cooperate_limit) {
+            post(xfer);
+        }
+        /* Only this thread takes items off the list, so both stay valid without the lock. */
+        OPAL_THREAD_UNLOCK(&component->lock);
+        events = 0 != xfer->generation ? step_together(xfer) : step_alone(xfer);
+        OPAL_THREAD_LOCK(&component->lock);
+        item = next;
+    }
+    OPAL_THREAD_UNLOCK(&component->lock);
+    return events;
+}
+
+/** Help one peer with one chunk. Returns events; 0 means that there is nothing left for us. */
+static int help(mca_btl_sm_endpoint_t *ep)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    struct btl_sm_board *board = board_in(component->my_segment, ep->my_cell);
+    btl_sm_coop_range_t range;
+    uint32_t pages;
+    uint64_t chunk;
+    int rc;
+
+    if (NULL == ep->view) {
+        ep->view = calloc(1, sizeof(*ep->view));
+        if (NULL == ep->view) {
+            return 0;
+        }
+    }
+    if (ep->failed || NULL == ep->smsc || ep->smsc_refused || !btl_sm_coop_look(board, ep->view)) {
+        return 0;
+    }
+    /* The peer's idea of a chunk, but no more than ours: it bounds how long messages wait here. */
+    chunk = ep->view->chunk < component->cooperate_chunk ? ep->view->chunk
+                                                          : component->cooperate_chunk;
+    pages = btl_sm_coop_claim(board, ep->view->generation, ep->view->length, chunk, &range);
+    if (0 == pages) {
+        return 0;
+    }
+    /* The peer pulls what we push and the other way round. */
+    rc = copy_range(ep, BTL_SM_BOARD_GET == ep->view->op ? BTL_SM_BOARD_PUT : BTL_SM_BOARD_GET,
+                    (void *) (uintptr_t) (ep->view->helper_addr + range.offset),
+                    ep->view->initiator_addr + range.offset, range.length,
+                    0 != ep->view->handle_size ? ep->view->handle : NULL);
+    if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
+        btl_sm_coop_finish(board, ep->view, pages);
+        return 1;
+    }
+    btl_sm_coop_refuse(board, ep->view, &range, pages);
+    return 0;
+}
+
+/**
+ * @brief Copy one chunk for a peer, if there is nothing of our own to do.
+ * @return events. Context: the thread that holds the progress flag, after all else was idle.
+ */
+int mca_btl_sm_help_progress(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    for (uint32_t word = 0; word < component->door_words; ++word) {
+        uint64_t bits;
+
+        if (OPAL_LIKELY(0 == btl_sm_load_relaxed(&component->my_segment->help[word])
+                        && 0 == component->helping[word])) {
+            continue;
+        }
+        if (component->oversubscribed || 0 != btl_sm_load_relaxed(&component->xfer_count)) {
+            return 0;
+        }
+        component->helping[word] |= btl_sm_doorbell_take(component->my_segment->help, word);
+        for (bits = component->helping[word]; 0 != bits; bits &= bits - 1) {
+            uint32_t cell = 64 * word + (uint32_t) __builtin_ctzll(bits);
+            mca_btl_sm_endpoint_t *ep = NULL;
+
+            if (cell < component->modex.cell_count) {
+                OPAL_THREAD_LOCK(&component->lock);
+                ep = component->by_cell[cell];
+                OPAL_THREAD_UNLOCK(&component->lock);
+            }
+            if (NULL != ep && 0 != help(ep)) {
+                return 1;
+            }
+            component->helping[word] &= ~(UINT64_C(1) << (cell % 64));
+        }
+    }
+    return 0;
+}
+
+/** @brief The peer is lost or goes away: complete its transfers with an error. */
+void mca_btl_sm_xfer_fail(mca_btl_sm_endpoint_t *ep)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    for (int i = 0; i < opal_pointer_array_get_size(&component->xfers); ++i) {
+        mca_btl_sm_xfer_t *xfer = opal_pointer_array_get_item(&component->xfers, i);
+
+        if (NULL != xfer && xfer->endpoint == ep) {
+            mca_btl_sm_xfer_complete(xfer, OPAL_ERR_UNREACH);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+/*
+ * Copyright (c) 2026 The project's contributors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Get and put through shared memory: the owner of the bytes streams them, the other side stores
+ * them, both cores work at the same time on different pieces.
+ *
+ * Layer 1. Pieces travel in the fast box like messages do, so that they need no memory of their own
+ * and cannot starve anything: a piece goes in when there is room, messages come first.
+ *
+ *   get:  initiator --PULL--> owner;  owner --STREAM, STREAM, ...--> initiator (last one: remain 0)
+ *   put:  initiator --PUSH, PUSH, ...--> target;  target --PUSHED--> initiator
+ */
+#include "opal_config.h"
+
+#include <string.h>
+
+#include "opal/constants.h"
+
+#include "btl_sm.h"
+#include "btl_sm_fault.h"
+#include "btl_sm_push.h"
+
+/** Queue a range to be streamed to the peer. */
+static int add_job(mca_btl_sm_endpoint_t *ep, uint32_t kind, uint64_t id, uint64_t address,
+                   uint64_t target, uint64_t length)
+{
+    mca_btl_sm_job_t *job = OBJ_NEW(mca_btl_sm_job_t);
+
+    if (NULL == job) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    job->kind = kind;
+    job->id = id;
+    job->address = address;
+    job->target = target;
+    job->length = length;
+    job->offset = 0;
+    OPAL_THREAD_LOCK(&ep->lock);
+    opal_list_append(&ep->jobs, &job->super);
+    mca_btl_sm_pending_list(ep);
+    OPAL_THREAD_UNLOCK(&ep->lock);
+    return OPAL_SUCCESS;
+}
+
+/** @brief Start (or go on with) streaming the ranges of a transfer. */
+void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer)
+{
+    const mca_btl_sm_range_t *range = &xfer->ranges[xfer->range_at];
+    mca_btl_sm_endpoint_t *ep = xfer->endpoint;
+    int rc;
+
+    xfer->range_done = 0;
+    if (BTL_SM_BOARD_GET == xfer->op) {
+        struct btl_sm_rec_pull pull = {.id = (uint64_t) xfer->id,
+                                       .address = xfer->remote + range->offset,
+                                       .length = range->length};
+
+        rc = mca_btl_sm_send_record(ep, BTL_SM_REC_PULL, &pull, sizeof(pull));
+    } else {
+        rc = add_job(ep, BTL_SM_REC_PUSH, (uint64_t) xfer->id,
+                     (uint64_t) (uintptr_t) xfer->local + range->offset,
+                     xfer->remote + range->offset, range->length);
+    }
+    if (OPAL_SUCCESS != rc) {
+        mca_btl_sm_xfer_complete(xfer, rc);
+    }
+}
+
+/**
+ * @brief Put pieces of the endpoint's jobs into the box while there is room; under ep->lock.
+ * @return pieces written
+ */
+int mca_btl_sm_stream_jobs(mca_btl_sm_endpoint_t *ep)
+{
+    int pieces = 0;
+
+    while (!opal_list_is_empty(&ep->jobs)) {
+        mca_btl_sm_job_t *job = (mca_btl_sm_job_t *) opal_list_get_first(&ep->jobs);
+        /* Eight pieces to a box: the other side starts early and the box never runs empty. */
+        size_t most = ep->tx.size / 8 - BTL_SM_FBOX_HDR - sizeof(struct btl_sm_rec_piece);
+        uint64_t left = job->length - job->offset;
+        size_t len = left < most ? (size_t) left : most;
+        struct btl_sm_rec_piece piece;
+        unsigned char *payload;
+
+        if (BTL_SM_FBOX_OK != btl_sm_fbox_reserve(&ep->tx, sizeof(piece) + len, &payload)) {
+            break;
+        }
+        piece.id = job->id;
+        piece.address = BTL_SM_REC_PUSH == job->kind ? job->target + job->offset : job->offset;
+        piece.remain = left - len;
+        memcpy(payload, &piece, sizeof(piece));
+        memcpy(payload + sizeof(piece), (const void *) (uintptr_t) (job->address + job->offset),
+               len);
+        mca_btl_sm_push_publish(ep, payload, sizeof(piece) + len, job->kind, 0);
+        job->offset += len;
+        ++pieces;
+        if (job->offset == job->length) {
+            (void) opal_list_remove_first(&ep->jobs);
+            OBJ_RELEASE(job);
+        }
+    }
+    return pieces;
+}
+
+/** @brief A peer asks for a range of our memory. Returns false if the request makes no sense. */
+bool mca_btl_sm_stream_pulled(mca_btl_sm_endpoint_t *ep, const unsigned char *bytes, size_t len)
+{
+    struct btl_sm_rec_pull pull;
+
+    if (sizeof(pull) != len) {
+        return false;
+    }
+    memcpy(&pull, bytes, sizeof(pull));
+    if (0 == pull.length || pull.length > UINT64_MAX - pull.address) {
+        return false;
+    }
+    return OPAL_SUCCESS
+           == add_job(ep, BTL_SM_REC_STREAM, pull.id, pull.address, 0, pull.length);
+}
+
+/** The transfer that a number in a record names, if it is one with this peer. */
+static mca_btl_sm_xfer_t *find(mca_btl_sm_endpoint_t *ep, uint64_t id, uint32_t op)
+{
+    mca_btl_sm_xfer_t *xfer = NULL;
+
+    if (id <= INT32_MAX) {
+        OPAL_THREAD_LOCK(&mca_btl_sm_component.lock);
+        xfer = opal_pointer_array_get_item(&mca_btl_sm_component.xfers, (int) id);
+        OPAL_THREAD_UNLOCK(&mca_btl_sm_component.lock);
+    }
+    if (NULL == xfer || xfer->endpoint != ep || xfer->op != op || xfer->listed
+        || xfer->range_at >= xfer->range_count) {
+        return NULL;
+    }
+    return xfer;
+}
+
+/** A range is through: the next one, or the end. */
+static void range_over(mca_btl_sm_xfer_t *xfer)
+{
+    if (++xfer->range_at < xfer->range_count) {
+        mca_btl_sm_stream_start(xfer);
+    } else {
+        mca_btl_sm_xfer_complete(xfer, OPAL_SUCCESS);
+    }
+}
+
+/** @brief A piece of a range that we asked for. Returns false if it is none of ours. */
+bool mca_btl_sm_stream_piece(mca_btl_sm_endpoint_t *ep, const unsigned char *bytes, size_t len)
+{
+    struct btl_sm_rec_piece piece;
+    mca_btl_sm_xfer_t *xfer;
+    const mca_btl_sm_range_t *range;
+
+    if (sizeof(piece) >= len) {
+        return false;
+    }
+    memcpy(&piece, bytes, sizeof(piece));
+    len -= sizeof(piece);
+    xfer = find(ep, piece.id, BTL_SM_BOARD_GET);
+    if (NULL == xfer) {
+        return false;
+    }
+    range = &xfer->ranges[xfer->range_at];
+    if (piece.address != xfer->range_done || len > range->length - xfer->range_done
+        || piece.remain != range->length - xfer->range_done - len) {
+        return false;
+    }
+    memcpy(xfer->local + range->offset + xfer->range_done, bytes + sizeof(piece), len);
+    xfer->range_done += len;
+    if (xfer->range_done == range->length) {
+        range_over(xfer);
+    }
+    return true;
+}
+
+/** @brief A piece that a peer puts into our memory. Returns false if it makes no sense. */
+bool mca_btl_sm_stream_push(mca_btl_sm_endpoint_t *ep, const unsigned char *bytes, size_t len)
+{
+    struct btl_sm_rec_piece piece;
+
+    if (sizeof(piece) >= len) {
+        return false;
+    }
+    memcpy(&piece, bytes, sizeof(piece));
+    len -= sizeof(piece);
+    memcpy((void *) (uintptr_t) piece.address, bytes + sizeof(piece), len);
+    if (0 == piece.remain) {
+        return OPAL_SUCCESS
+               == mca_btl_sm_send_record(ep, BTL_SM_REC_PUSHED, &piece.id, sizeof(piece.id));
+    }
+    return true;
+}
+
+/** @brief All pieces of one of our ranges are written. Returns false if it is none of ours. */
+bool mca_btl_sm_stream_pushed(mca_btl_sm_endpoint_t *ep, const unsigned char *bytes, size_t len)
+{
+    mca_btl_sm_xfer_t *xfer;
+    uint64_t id;
+
+    if (sizeof(id) != len) {
+        return false;
+    }
+    memcpy(&id, bytes, sizeof(id));
+    xfer = find(ep, id, BTL_SM_BOARD_PUT);
+    if (NULL == xfer) {
+        return false;
+    }
+    range_over(xfer);
+    return true;
+}
