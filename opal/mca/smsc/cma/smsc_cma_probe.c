@@ -277,8 +277,7 @@ static const char *cause_of_strangeness(const smsc_cma_modex_t *record, pid_t pi
 void smsc_cma_probe_explain(const smsc_cma_peer_t *peer, const smsc_cma_modex_t *record, char *text,
                             size_t cap)
 {
-    const char *cause = "";
-    char errno_text[32] = "";
+    const char *cause = "", *call;
 
     switch (peer->reason) {
     case SMSC_CMA_REASON_NO_RECORD:
@@ -320,13 +319,15 @@ void smsc_cma_probe_explain(const smsc_cma_peer_t *peer, const smsc_cma_modex_t 
     default:
         break;
     }
-    if (0 != peer->error) {
-        snprintf(errno_text, sizeof(errno_text), " (errno %d)", peer->error);
+    if (SMSC_CMA_REASON_DENIED > peer->reason) {
+        snprintf(text, cap, "%s: %s", smsc_cma_reason_text(peer->reason), cause);
+        return;
     }
-    snprintf(text, cap, "%s%s%s%s: %s", smsc_cma_reason_text(peer->reason),
-             SMSC_CMA_REASON_DENIED <= peer->reason ? " in " : "",
-             SMSC_CMA_REASON_DENIED > peer->reason       ? ""
-             : SMSC_CMA_READ == peer->direction          ? "process_vm_readv"
-                                                         : "process_vm_writev",
-             errno_text, cause);
+    call = SMSC_CMA_READ == peer->direction ? "process_vm_readv" : "process_vm_writev";
+    if (0 != peer->error) {
+        snprintf(text, cap, "%s (%s, errno %d): %s", smsc_cma_reason_text(peer->reason), call,
+                 peer->error, cause);
+    } else {
+        snprintf(text, cap, "%s (%s): %s", smsc_cma_reason_text(peer->reason), call, cause);
+    }
 }
