@@ -41,7 +41,17 @@ AC_DEFUN([OOT_FLAGS], [
     OOT_C11_ATOMICS([], [AC_MSG_ERROR([$CC has no lock-free C11 atomics (stdatomic.h); gcc 4.9 or clang 3.6 or newer is needed])])
 
     smx_CFLAGS="-std=gnu11 -Wall -Wextra -fno-strict-aliasing -pthread"
-    OOT_TRY_FLAG([smx_CFLAGS], [-fvisibility=hidden])
+    # Where Open MPI was configured without visibility its OPAL_DECLSPEC is empty and would hide our component, too.
+    AC_MSG_CHECKING([if the headers of Open MPI mark what is visible])
+    oot_save_CPPFLAGS="$CPPFLAGS"
+    CPPFLAGS="$CPPFLAGS $oot_CPPFLAGS -I$srcdir/config/compat"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include "opal_config.h"
+#if !OPAL_C_HAVE_VISIBILITY
+#error no
+#endif]])], [oot_visibility=yes], [oot_visibility=no])
+    CPPFLAGS="$oot_save_CPPFLAGS"
+    AC_MSG_RESULT([$oot_visibility])
+    AS_IF([test $oot_visibility = yes], [OOT_TRY_FLAG([smx_CFLAGS], [-fvisibility=hidden])])
     OOT_TRY_FLAG([smx_CFLAGS], [-fstack-protector-strong])
     OOT_TRY_FLAG([smx_CFLAGS], [-fstack-clash-protection])
     OOT_TRY_FLAG([smx_CFLAGS], [-Wformat-security])

@@ -129,6 +129,23 @@ AC_DEFUN([OOT_OMPI_CHECK_HEADERS], [
           [AC_MSG_RESULT([no, the threads and timer ones come from config/compat])])
     # (configure.ac adds the folder behind oot_CPPFLAGS.)
 
+    # The compiler that Open MPI was built with may know a type that this one does not (clang 14 and _Float16): any
+    # type of that size will do, since we only need the headers to compile.
+    AC_MSG_CHECKING([if $CC knows the types that the headers use])
+    oot_save_CPPFLAGS="$CPPFLAGS"
+    oot_knows=no
+    for oot_try in "" "-D_Float16=__fp16"; do
+        AS_IF([test "$oot_knows" = no],
+              [CPPFLAGS="$oot_save_CPPFLAGS $oot_CPPFLAGS $oot_try"
+               AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include "opal_config.h"]])],
+                                 [oot_knows="yes $oot_try"
+                                  oot_CPPFLAGS="$oot_CPPFLAGS${oot_try:+ }$oot_try"])])
+    done
+    CPPFLAGS="$oot_save_CPPFLAGS"
+    AC_MSG_RESULT([$oot_knows])
+    AS_IF([test "$oot_knows" = no],
+          [AC_MSG_ERROR([$CC cannot compile $oot_found/opal_config.h; use the compiler that Open MPI was built with (see config.log)])])
+
     AC_MSG_CHECKING([if the headers belong to this Open MPI])
     oot_save_CPPFLAGS="$CPPFLAGS"
     CPPFLAGS="$CPPFLAGS $oot_CPPFLAGS -I$srcdir/config/compat"

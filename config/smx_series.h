@@ -1,17 +1,19 @@
 /*
  * smx_series.h: for which Open MPI series a plugin was made.
  *
- * Layer: build glue of the out-of-tree build; configure defines SMX_OUT_OF_TREE and SMX_SERIES there and
- * adds config/ to the include path. Inside an Open MPI source tree neither exists and nothing here is needed, so a
- * component includes this file between #ifdef SMX_OUT_OF_TREE and #endif.
+ * Layer: build glue of the out-of-tree build; configure defines SMX_OUT_OF_TREE and SMX_SERIES
+ * there and adds config/ to the include path. Inside an Open MPI source tree neither exists and
+ * nothing here is needed, so a component includes this file between #ifdef SMX_OUT_OF_TREE and
+ * #endif.
  *
  * Used by the component file of each plugin (declares its series, asks at registration whether the
  * running Open MPI is of the same one) and by allocator/dsofirst, which reads the declaration from
  * the plugin file before it hides a linked-in component.
  *
- * Must never touch anything whose layout differs between series: it has to be right in the very case where
- * everything else about the plugin is wrong. Needed because MCA compares only its own version and the names
- * when it loads a plugin (opal/mca/base/mca_base_component_repository.c in Open MPI 5.0.7).
+ * Must never touch anything whose layout differs between series: it has to be right in the very
+ * case where everything else about the plugin is wrong. Needed because MCA compares only its own
+ * version and the names when it loads a plugin (opal/mca/base/mca_base_component_repository.c in
+ * Open MPI 5.0.7).
  */
 
 #ifndef SMX_SERIES_H
@@ -38,14 +40,15 @@
  *
  * @param name  framework and component, for instance smsc_cma (no quotes)
  *
- * Exactly once per plugin, at file scope. The symbol is visible outside although the rest is hidden.
+ * Exactly once per plugin, at file scope. The symbol is visible outside although the rest is
+ * hidden.
  */
-#define SMX_DECLARE_SERIES(name)                                                            \
-    extern const char mca_##name##_built_for[];                                             \
+#define SMX_DECLARE_SERIES(name)                \
+    extern const char mca_##name##_built_for[]; \
     __attribute__((visibility("default"), used)) const char mca_##name##_built_for[] = SMX_SERIES
 
-/* Both are data of libopen-pal. Weak: where one is missing (another series, another set of components)
- * the plugin must still load, or it could not say what is wrong. */
+/* Both are data of libopen-pal. Weak: where one is missing (another series, another set of
+ * components) the plugin must still load, or it could not say what is wrong. */
 extern const char opal_version_string[] __attribute__((weak));
 extern mca_base_component_t mca_allocator_basic_component __attribute__((weak));
 
@@ -84,8 +87,9 @@ static inline bool smx_series_parse(const char *text, char series[SMX_SERIES_TEX
  * @param[out] series  SMX_SERIES_TEXT_MAX bytes, "5.0" or so; empty when it cannot be told
  * @return true if it could be told
  *
- * A linked-in component of Open MPI's own carries the numbers in fields that have kept their place since MCA
- * 2.1; the version text comes second because whoever configured Open MPI may have set it to anything.
+ * A linked-in component of Open MPI's own carries the numbers in fields that have kept their
+ * place since MCA 2.1; the version text comes second because whoever configured Open MPI may have
+ * set it to anything.
  */
 static inline bool smx_series_running(char series[SMX_SERIES_TEXT_MAX])
 {
@@ -103,8 +107,8 @@ static inline bool smx_series_running(char series[SMX_SERIES_TEXT_MAX])
 /**
  * @brief Whether this process is the one of its node that should print what all ranks would print.
  *
- * The launcher's variable, not opal_process_info: that structure differs between series. A process without a
- * launcher (ompi_info, a singleton) speaks for itself.
+ * The launcher's variable, not opal_process_info: that structure differs between series. A
+ * process without a launcher (ompi_info, a singleton) speaks for itself.
  */
 static inline bool smx_series_may_speak(void)
 {
@@ -114,7 +118,8 @@ static inline bool smx_series_may_speak(void)
 }
 
 /**
- * @brief To be asked first thing in a plugin's register function: is this the Open MPI I was made for?
+ * @brief To be asked first thing in a plugin's register function: is this the Open MPI I was made
+ * for?
  *
  * @param[in] plugin  what the user knows it by, for instance "smsc/cma"
  * @return true: go on. false: one line was printed (once per node); return OPAL_ERR_NOT_AVAILABLE.

@@ -1,14 +1,15 @@
 /*
  * allocator_dsofirst_component.c: let plugin files win over linked-in components of the same name.
  *
- * Layer: L2, MCA glue. No allocator at all: it lives in the allocator framework because MPI_Init and ompi_info
- * both open that one before smsc and btl (README.md in this folder).
+ * Layer: L2, MCA glue. No allocator at all: it lives in the allocator framework because MPI_Init
+ * and ompi_info both open that one before smsc and btl (README.md in this folder).
  *
- * MCA skips a plugin file whose component is linked into libopen-pal. At registration this component takes the
- * linked-in entries it has been told to out of the lists of their frameworks, which have not been looked at by
- * then, so that MCA loads the files as it loads any plugin.
+ * MCA skips a plugin file whose component is linked into libopen-pal. At registration this
+ * component takes the linked-in entries it has been told to out of the lists of their frameworks,
+ * which have not been looked at by then, so that MCA loads the files as it loads any plugin.
  *
- * Must never take out an entry unless its plugin will do: the user would be left without a transport.
+ * Must never take out an entry unless its plugin will do: the user would be left without a
+ * transport.
  */
 
 #include "opal_config.h"
@@ -23,9 +24,7 @@
 #include "opal/mca/base/base.h"
 #include "opal/mca/base/mca_base_component_repository.h"
 #include "opal/mca/base/mca_base_framework.h"
-#include "opal/mca/btl/base/base.h"
 #include "opal/mca/mca.h"
-#include "opal/mca/smsc/base/base.h"
 #include "opal/runtime/opal.h"
 #include "opal/util/argv.h"
 #include "opal/util/output.h"
@@ -49,7 +48,8 @@ SMX_DECLARE_SERIES(allocator_dsofirst);
 #    define SMX_DSOFIRST_DEFAULT "smsc:cma,btl:sm"
 #endif
 
-/* 6.0 keeps pointers to pointers to components, 5.0 pointers to components. Its init macro tells them apart. */
+/* 6.0 keeps pointers to pointers to components, 5.0 pointers to components. Its init macro
+ * tells them apart. */
 #ifdef MCA_BASE_COMPONENT_INIT
 typedef const mca_base_component_t **dsofirst_entry_t;
 #    define DSOFIRST_COMPONENT(entry) (*(entry))
@@ -58,31 +58,38 @@ typedef const mca_base_component_t *dsofirst_entry_t;
 #    define DSOFIRST_COMPONENT(entry) (entry)
 #endif
 
+/* By name: their headers bring in what a component of those frameworks needs, and this is none. */
+OPAL_DECLSPEC extern mca_base_framework_t opal_smsc_base_framework;
+OPAL_DECLSPEC extern mca_base_framework_t opal_btl_base_framework;
+
 static int dsofirst_register(void);
 static int dsofirst_open(void);
 
 static char *dsofirst_components = NULL;
 
-OPAL_MODULE_DECLSPEC extern mca_allocator_base_component_t mca_allocator_dsofirst_component;
+OPAL_DECLSPEC extern mca_allocator_base_component_t mca_allocator_dsofirst_component;
 
 mca_allocator_base_component_t mca_allocator_dsofirst_component = {
-    .allocator_version = {
-        MCA_ALLOCATOR_BASE_VERSION_2_0_0,
-        .mca_component_name = "dsofirst",
-        MCA_BASE_MAKE_VERSION(component, OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION,
-                              OPAL_RELEASE_VERSION),
-        .mca_open_component = dsofirst_open,
-        .mca_register_component_params = dsofirst_register,
-    },
-    .allocator_data = {
-        MCA_BASE_METADATA_PARAM_CHECKPOINT,
-    },
+    .allocator_version =
+        {
+            MCA_ALLOCATOR_BASE_VERSION_2_0_0,
+            .mca_component_name = "dsofirst",
+            MCA_BASE_MAKE_VERSION(component, OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION,
+                                  OPAL_RELEASE_VERSION),
+            .mca_open_component = dsofirst_open,
+            .mca_register_component_params = dsofirst_register,
+        },
+    .allocator_data =
+        {
+            .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT,
+        },
 };
 #ifdef MCA_BASE_COMPONENT_INIT
 MCA_BASE_COMPONENT_INIT(opal, allocator, dsofirst)
 #endif
 
-/* The frameworks whose components can be replaced: those that MPI_Init opens after the allocators. */
+/* The frameworks whose components can be replaced: those that MPI_Init opens after the
+ * allocators. */
 static mca_base_framework_t *find_framework(const char *name)
 {
     mca_base_framework_t *known[] = {&opal_smsc_base_framework, &opal_btl_base_framework};
@@ -107,8 +114,8 @@ static bool is_linked_in(const mca_base_framework_t *framework, const char *name
     return false;
 }
 
-/* The file that MCA's repository has for a component, without ".so"; NULL if it has none. The repository has read
- * the search path by now and keeps the first file of each name. */
+/* The file that MCA's repository has for a component, without ".so"; NULL if it has none. The
+ * repository has read the search path by now and keeps the first file of each name. */
 static const char *find_plugin(mca_base_framework_t *framework, const char *name)
 {
     opal_list_t *items = NULL;
@@ -118,7 +125,8 @@ static const char *find_plugin(mca_base_framework_t *framework, const char *name
         || NULL == items) {
         return NULL;
     }
-    OPAL_LIST_FOREACH (item, items, mca_base_component_repository_item_t) {
+    OPAL_LIST_FOREACH(item, items, mca_base_component_repository_item_t)
+    {
         if (0 == strcmp(item->ri_name, name)) {
             return item->ri_path;
         }
@@ -126,8 +134,8 @@ static const char *find_plugin(mca_base_framework_t *framework, const char *name
     return NULL;
 }
 
-/* Give the framework a list without that component. The list stays in use after this plugin has been
- * unloaded, up to the end of the process, hence from the heap and never freed. */
+/* Give the framework a list without that component. The list stays in use after this plugin
+ * has been unloaded, up to the end of the process, hence from the heap and never freed. */
 static int forget(mca_base_framework_t *framework, const char *name)
 {
     dsofirst_entry_t *old = framework->framework_static_components;
@@ -150,7 +158,8 @@ static int forget(mca_base_framework_t *framework, const char *name)
     return OPAL_SUCCESS;
 }
 
-/* The one line about a plugin that stays unused; every rank would print the same, so one per node does. */
+/* The one line about a plugin that stays unused; every rank would print the same, so one per
+ * node does. */
 #define SAY(...)                         \
     do {                                 \
         if (smx_series_may_speak()) {    \
@@ -166,14 +175,16 @@ static void prefer_plugin(const char *framework_name, const char *name)
     const char *path;
 
     if (NULL == framework) {
-        SAY("allocator_dsofirst_components: %s:%s ignored, the frameworks it knows are smsc and btl",
+        SAY("allocator_dsofirst_components: %s:%s ignored, the frameworks it knows are smsc and "
+            "btl",
             framework_name, name);
         return;
     }
     if (mca_base_framework_is_registered(framework) || !is_linked_in(framework, name)) {
-        opal_output_verbose(MCA_BASE_VERBOSE_COMPONENT, verbose_output,
-                            "allocator/dsofirst: %s/%s is not linked in or already chosen: nothing to do",
-                            framework_name, name);
+        opal_output_verbose(
+            MCA_BASE_VERBOSE_COMPONENT, verbose_output,
+            "allocator/dsofirst: %s/%s is not linked in or already chosen: nothing to do",
+            framework_name, name);
         return;
     }
     path = find_plugin(framework, name);
@@ -189,8 +200,8 @@ static void prefer_plugin(const char *framework_name, const char *name)
     }
     if (OPAL_SUCCESS == forget(framework, name)) {
         opal_output_verbose(MCA_BASE_VERBOSE_COMPONENT, verbose_output,
-                            "allocator/dsofirst: %s.so takes the place of the linked-in %s/%s", path,
-                            framework_name, name);
+                            "allocator/dsofirst: %s.so takes the place of the linked-in %s/%s",
+                            path, framework_name, name);
     }
 }
 
@@ -202,13 +213,15 @@ static int dsofirst_register(void)
         return OPAL_ERR_NOT_AVAILABLE;
     }
     dsofirst_components = SMX_DSOFIRST_DEFAULT;
-    (void) mca_base_component_var_register(
-        &mca_allocator_dsofirst_component.allocator_version, "components",
-        "Comma-separated list of framework:component pairs whose plugin file is to be used although a "
-        "component of that name is linked into Open MPI; frameworks smsc and btl (default: "
-        SMX_DSOFIRST_DEFAULT "; empty or \"none\": no pair)",
-        MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_LOCAL,
-        &dsofirst_components);
+    (void) mca_base_component_var_register(&mca_allocator_dsofirst_component.allocator_version,
+                                           "components",
+                                           "Comma-separated list of framework:component pairs "
+                                           "whose plugin file is to be used although a "
+                                           "component of that name is linked into Open MPI; "
+                                           "frameworks smsc and btl (default: " SMX_DSOFIRST_DEFAULT
+                                           "; empty or \"none\": no pair)",
+                                           MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_5,
+                                           MCA_BASE_VAR_SCOPE_LOCAL, &dsofirst_components);
     if (mca_base_component_disable_dlopen) {
         return OPAL_SUCCESS;
     }
@@ -219,7 +232,8 @@ static int dsofirst_register(void)
             continue;
         }
         if (NULL == name || name == words[i] || '\0' == name[1]) {
-            SAY("allocator_dsofirst_components: '%s' ignored, it is not of the form framework:component",
+            SAY("allocator_dsofirst_components: '%s' ignored, it is not of the form "
+                "framework:component",
                 words[i]);
             continue;
         }
@@ -230,7 +244,8 @@ static int dsofirst_register(void)
     return OPAL_SUCCESS;
 }
 
-/* The work is done at registration, because ompi_info opens nothing; whoever looks for an allocator is spared. */
+/* The work is done at registration, because ompi_info opens nothing; whoever looks for an
+ * allocator is spared. */
 static int dsofirst_open(void)
 {
     return OPAL_ERR_NOT_AVAILABLE;

@@ -14,7 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Whether [offset, offset + length) lies in the file and starts where a structure of this alignment may. */
+/* Whether [offset, offset + length) lies in the file and starts where a structure of this
+ * alignment may. */
 static bool inside(uint64_t offset, uint64_t length, size_t size, size_t alignment)
 {
     return offset <= size && length <= size - offset && 0 == offset % alignment;
@@ -31,7 +32,8 @@ static bool headers_are_sound(const char *image, size_t size)
            && byte_order == head->e_ident[EI_DATA] && ET_DYN == head->e_type;
 }
 
-/* The loader maps each of these; one that reaches beyond the end of the file would be a SIGBUS in the middle of loading. */
+/* The loader maps each of these; one that reaches beyond the end of the file would be a SIGBUS
+ * in the middle of loading. */
 static bool segments_are_inside(const char *image, size_t size)
 {
     const ElfW(Ehdr) *head = (const ElfW(Ehdr) *) image;
@@ -55,8 +57,8 @@ static bool segments_are_inside(const char *image, size_t size)
     return loads;
 }
 
-/* Where in the file an address of the loaded object comes from; NULL if from nowhere. length is what is left
- * of the segment from there on. */
+/* Where in the file an address of the loaded object comes from; NULL if from nowhere. length
+ * is what is left of the segment from there on. */
 static const char *at_address(const char *image, uint64_t address, uint64_t *length)
 {
     const ElfW(Ehdr) *head = (const ElfW(Ehdr) *) image;
@@ -73,8 +75,10 @@ static const char *at_address(const char *image, uint64_t address, uint64_t *len
     return NULL;
 }
 
-/* The section table names the dynamic symbols; strip leaves it alone. NULL if there is none that is sound. */
-static const ElfW(Shdr) *dynamic_symbols(const char *image, size_t size, const ElfW(Shdr) **names_out)
+/* The section table names the dynamic symbols; strip leaves it alone. NULL if there is none
+ * that is sound. */
+static const ElfW(Shdr)
+    * dynamic_symbols(const char *image, size_t size, const ElfW(Shdr) * *names_out)
 {
     const ElfW(Ehdr) *head = (const ElfW(Ehdr) *) image;
     const ElfW(Shdr) *section = (const ElfW(Shdr) *) (image + head->e_shoff);
@@ -103,7 +107,7 @@ allocator_dsofirst_elf_result_t allocator_dsofirst_elf_text(const void *image, s
 {
     const char *bytes = image;
     const size_t symbol_len = strlen(symbol) + 1;
-    const ElfW(Shdr) *table, *names;
+    const ElfW(Shdr) * table, *names;
 
     text[0] = '\0';
     if (!headers_are_sound(bytes, size)) {

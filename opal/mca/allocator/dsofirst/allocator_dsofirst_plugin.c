@@ -4,6 +4,8 @@
  * Layer: L1; see allocator_dsofirst_plugin.h.
  */
 
+#include "opal_config.h"
+
 #include "allocator_dsofirst_plugin.h"
 
 #include <dlfcn.h>
@@ -20,7 +22,8 @@
 
 #include "allocator_dsofirst_elf.h"
 
-/* framework and component names have an upper length in mca.h; the rest is "mca_", "_built_for" and zero */
+/* framework and component names have an upper length in mca.h; the rest is "mca_",
+ * "_built_for" and zero */
 #define SYMBOL_MAX (MCA_BASE_MAX_TYPE_NAME_LEN + MCA_BASE_MAX_COMPONENT_NAME_LEN + 32)
 
 /* Series first and from the bytes of the file: code made for another series must not run at all. */
@@ -60,10 +63,12 @@ static bool series_fits(const char *file, const char *framework, const char *com
                  made_for, series);
         return false;
     case ALLOCATOR_DSOFIRST_ELF_NO_SYMBOL:
-        snprintf(reason, ALLOCATOR_DSOFIRST_REASON_MAX, "does not say for which Open MPI it was made");
+        snprintf(reason, ALLOCATOR_DSOFIRST_REASON_MAX,
+                 "does not say for which Open MPI it was made");
         return false;
     case ALLOCATOR_DSOFIRST_ELF_TRUNCATED:
-        snprintf(reason, ALLOCATOR_DSOFIRST_REASON_MAX, "is damaged (shorter than its headers say)");
+        snprintf(reason, ALLOCATOR_DSOFIRST_REASON_MAX,
+                 "is damaged (shorter than its headers say)");
         return false;
     case ALLOCATOR_DSOFIRST_ELF_NOT_ELF:
     default:
@@ -96,9 +101,11 @@ static bool loads(const char *file, const char *framework, const char *component
                  found->mca_major_version, found->mca_minor_version, MCA_BASE_VERSION_MAJOR,
                  MCA_BASE_VERSION_MINOR);
     } else if (0 != strncmp(framework, found->mca_type_name, sizeof(found->mca_type_name))
-               || 0 != strncmp(component, found->mca_component_name,
-                               sizeof(found->mca_component_name))) {
-        snprintf(reason, ALLOCATOR_DSOFIRST_REASON_MAX, "holds another component than its name says");
+               || 0
+                      != strncmp(component, found->mca_component_name,
+                                 sizeof(found->mca_component_name))) {
+        snprintf(reason, ALLOCATOR_DSOFIRST_REASON_MAX,
+                 "holds another component than its name says");
     } else {
         fits = true;
     }
@@ -106,8 +113,8 @@ static bool loads(const char *file, const char *framework, const char *component
     return fits;
 }
 
-bool allocator_dsofirst_plugin_usable(const char *path, const char *framework, const char *component,
-                                      const char *series, char *reason)
+bool allocator_dsofirst_plugin_usable(const char *path, const char *framework,
+                                      const char *component, const char *series, char *reason)
 {
     char file[PATH_MAX];
     int len = snprintf(file, sizeof(file), "%s.so", path);

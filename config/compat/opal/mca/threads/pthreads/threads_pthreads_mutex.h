@@ -1,9 +1,9 @@
 /*
  * threads_pthreads_mutex.h: mutexes and condition variables of OPAL on POSIX threads.
  *
- * Layer: stand-in for a header that Open MPI includes (opal/mca/threads/mutex.h) but does not install;
- * config/compat/README.md says more.
- * Must never define anything that libopen-pal stores differently: the two types are the POSIX ones.
+ * Layer: stand-in for a header that Open MPI includes (opal/mca/threads/mutex.h) but does not
+ * install; config/compat/README.md says more. Must never define anything that libopen-pal stores
+ * differently: the two types are the POSIX ones.
  */
 
 #ifndef OOT_THREADS_PTHREADS_MUTEX_H
@@ -33,14 +33,15 @@ typedef pthread_cond_t opal_thread_internal_cond_t;
 #endif
 
 /* POSIX says which errors these calls can have: all of them are mistakes of the caller. */
-#define OOT_THREADS_MUST(call)                 \
-    do {                                       \
-        int oot_threads_rc = (call);           \
-        assert(0 == oot_threads_rc);           \
-        (void) oot_threads_rc;                 \
+#define OOT_THREADS_MUST(call)       \
+    do {                             \
+        int oot_threads_rc = (call); \
+        assert(0 == oot_threads_rc); \
+        (void) oot_threads_rc;       \
     } while (0)
 
-static inline int opal_thread_internal_mutex_init(opal_thread_internal_mutex_t *mutex, bool recursive)
+static inline int opal_thread_internal_mutex_init(opal_thread_internal_mutex_t *mutex,
+                                                  bool recursive)
 {
     pthread_mutexattr_t attributes;
     int rc;

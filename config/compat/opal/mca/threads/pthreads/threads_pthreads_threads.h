@@ -1,8 +1,8 @@
 /*
  * threads_pthreads_threads.h: how a thread of OPAL gives up its turn, on POSIX threads.
  *
- * Layer: stand-in for a header that Open MPI includes (opal/mca/threads/threads.h) but does not install;
- * config/compat/README.md says more.
+ * Layer: stand-in for a header that Open MPI includes (opal/mca/threads/threads.h) but does not
+ * install; config/compat/README.md says more.
  */
 
 #ifndef OOT_THREADS_PTHREADS_THREADS_H

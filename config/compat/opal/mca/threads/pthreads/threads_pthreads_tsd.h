@@ -1,8 +1,8 @@
 /*
  * threads_pthreads_tsd.h: thread-specific data of OPAL on POSIX threads.
  *
- * Layer: stand-in for a header that Open MPI includes (opal/mca/threads/tsd.h) but does not install;
- * config/compat/README.md says more.
+ * Layer: stand-in for a header that Open MPI includes (opal/mca/threads/tsd.h) but does not
+ * install; config/compat/README.md says more.
  */
 
 #ifndef OOT_THREADS_PTHREADS_TSD_H

@@ -1,8 +1,8 @@
 /*
  * timer_linux.h: OPAL's cycle counter on Linux.
  *
- * Layer: stand-in for a header that Open MPI includes (through MCA_timer_IMPLEMENTATION_HEADER) but does not
- * install; config/compat/README.md says more.
+ * Layer: stand-in for a header that Open MPI includes (through MCA_timer_IMPLEMENTATION_HEADER)
+ * but does not install; config/compat/README.md says more.
  */
 
 #ifndef OOT_TIMER_LINUX_H
