@@ -19,6 +19,10 @@
 #ifndef SMX_SERIES_H
 #define SMX_SERIES_H
 
+#include "opal_config.h"
+
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -27,6 +31,7 @@
 
 #include "opal/mca/mca.h"
 #include "opal/util/output.h"
+#include "opal/util/show_help.h"
 
 #if !defined(SMX_SERIES)
 #    error "SMX_SERIES (for instance \"5.0\") comes from configure"
@@ -118,17 +123,42 @@ static inline bool smx_series_may_speak(void)
 }
 
 /**
+ * @brief Let opal_show_help find the help texts of this plugin.
+ *
+ * make install puts them into single-copy/ beside the plugin: beside, so that a plugin folder can be
+ * moved or copied, and not among the plugins, because MCA takes each file there for one more.
+ */
+static inline void smx_series_add_help(void)
+{
+    static const char here = 0;
+    char dir[PATH_MAX];
+    Dl_info plugin;
+    const char *slash;
+
+    if (0 == dladdr(&here, &plugin) || NULL == plugin.dli_fname
+        || NULL == (slash = strrchr(plugin.dli_fname, '/'))) {
+        return;
+    }
+    if (sizeof(dir) > (size_t) snprintf(dir, sizeof(dir), "%.*s/single-copy",
+                                        (int) (slash - plugin.dli_fname), plugin.dli_fname)) {
+        (void) opal_show_help_add_dir(dir);
+    }
+}
+
+/**
  * @brief To be asked first thing in a plugin's register function: is this the Open MPI I was made
- * for?
+ *        for?
  *
  * @param[in] plugin  what the user knows it by, for instance "smsc/cma"
- * @return true: go on. false: one line was printed (once per node); return OPAL_ERR_NOT_AVAILABLE.
+ * @return true: go on; the help texts of the plugin can be used from now on. false: one line was
+ *         printed (once per node); return OPAL_ERR_NOT_AVAILABLE.
  */
 static inline bool smx_series_accept(const char *plugin)
 {
     char running[SMX_SERIES_TEXT_MAX];
 
     if (smx_series_running(running) && 0 == strcmp(SMX_SERIES, running)) {
+        smx_series_add_help();
         return true;
     }
     if (smx_series_may_speak()) {

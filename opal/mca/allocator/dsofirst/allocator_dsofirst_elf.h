@@ -15,7 +15,7 @@
 
 typedef enum {
     ALLOCATOR_DSOFIRST_ELF_OK = 0,
-    ALLOCATOR_DSOFIRST_ELF_NOT_ELF, /* not a shared object of this machine's word size and byte order */
+    ALLOCATOR_DSOFIRST_ELF_NOT_ELF,   /* no shared object for this kind of machine */
     ALLOCATOR_DSOFIRST_ELF_TRUNCATED, /* a part that its headers promise is not in the file */
     ALLOCATOR_DSOFIRST_ELF_NO_SYMBOL  /* sound, but it does not export that symbol */
 } allocator_dsofirst_elf_result_t;
