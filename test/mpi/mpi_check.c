@@ -44,6 +44,20 @@ static char phase[160] = "start";
 static unsigned watchdog_s = 120;
 static bool tool_open;
 
+/* A counter's handle counts from the moment it was bound, so handles are made right after
+ * MPI_Init. */
+typedef struct watch_t {
+    char name[128];
+    MPI_T_pvar_session session;
+    MPI_T_pvar_handle handle;
+    MPI_Datatype type;
+    bool bound;
+} watch_t;
+
+static watch_t watches[32];
+static size_t nwatches;
+static void watch_asked(const char *list);
+
 /* ---- small helpers ----------------------------------------------------------------------- */
 
 double chk_now(void)
@@ -268,6 +282,8 @@ void chk_started(void)
         chk_seed = mix((uint64_t) ts.tv_nsec + GOLDEN * (uint64_t) ts.tv_sec) % 1000000007 + 1;
     }
     CHK(MPI_Bcast(&chk_seed, 1, MPI_UINT64_T, 0, report_comm));
+    watch_asked(chk_opt("expect-pvar", getenv("SMX_EXPECT_PVAR")));
+    watch_asked(chk_opt("show-pvar", NULL));
     chk_diag("%s np=%d level=%s seed=%llu", prog, chk_np, chk_long ? "long" : "quick",
              (unsigned long long) chk_seed);
 }
@@ -335,6 +351,13 @@ void chk_skip_all(const char *reason)
 /* --expect-pvar=NAME:MIN[:MAX][,NAME...]: a test about a mechanism proves that it was in use. */
 static void check_expected_pvars(void)
 {
+    for (size_t i = 0; i < nwatches; i++) {
+        uint64_t sum = 0;
+        if (chk_pvar_sum(watches[i].name, &sum)) {
+            chk_diag("counter %s = %llu over all ranks", watches[i].name, (unsigned long long) sum);
+        }
+    }
+
     const char *list = chk_opt("expect-pvar", getenv("SMX_EXPECT_PVAR"));
     while (NULL != list && '\0' != *list) {
         char name[128];
@@ -739,14 +762,13 @@ bool chk_cvar(const char *name, uint64_t *value_out)
     return ok;
 }
 
-static bool pvar_read(const char *name, uint64_t *value_out)
+static void watch_bind(watch_t *w)
 {
     int total = 0;
-    bool ok = false;
     if (!tool_start() || MPI_SUCCESS != MPI_T_pvar_get_num(&total)) {
-        return false;
+        return;
     }
-    for (int i = 0; i < total && !ok; i++) {
+    for (int i = 0; i < total && !w->bound; i++) {
         char pvar[256];
         char desc[8];
         int len = sizeof(pvar);
@@ -758,28 +780,57 @@ static bool pvar_read(const char *name, uint64_t *value_out)
         int continuous;
         int atomic;
         int count = 0;
-        MPI_Datatype type;
-        MPI_T_pvar_session session;
-        MPI_T_pvar_handle handle;
         if (MPI_SUCCESS
-                != MPI_T_pvar_get_info(i, pvar, &len, &verbosity, &class, &type, NULL, desc,
+                != MPI_T_pvar_get_info(i, pvar, &len, &verbosity, &class, &w->type, NULL, desc,
                                        &desc_len, &bind, &readonly, &continuous, &atomic)
-            || 0 != strcmp(name, pvar) || MPI_SUCCESS != MPI_T_pvar_session_create(&session)) {
+            || 0 != strcmp(w->name, pvar)
+            || MPI_SUCCESS != MPI_T_pvar_session_create(&w->session)) {
             continue;
         }
-        if (MPI_SUCCESS == MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &count)) {
-            uint64_t raw[64] = {0};
+        if (MPI_SUCCESS == MPI_T_pvar_handle_alloc(w->session, i, NULL, &w->handle, &count)
+            && count <= 1) {
             if (!continuous) {
-                MPI_T_pvar_start(session, handle);
+                MPI_T_pvar_start(w->session, w->handle);
             }
-            if (count <= 1 && MPI_SUCCESS == MPI_T_pvar_read(session, handle, raw)) {
-                ok = widen(type, raw, value_out);
-            }
-            MPI_T_pvar_handle_free(session, &handle);
+            w->bound = true;
         }
-        MPI_T_pvar_session_free(&session);
     }
-    return ok;
+}
+
+static watch_t *watch(const char *name)
+{
+    for (size_t i = 0; i < nwatches; i++) {
+        if (0 == strcmp(watches[i].name, name)) {
+            return &watches[i];
+        }
+    }
+    if (nwatches == sizeof(watches) / sizeof(watches[0])) {
+        return NULL;
+    }
+    watch_t *w = &watches[nwatches++];
+    snprintf(w->name, sizeof(w->name), "%s", name);
+    watch_bind(w);
+    return w;
+}
+
+static bool pvar_read(const char *name, uint64_t *value_out)
+{
+    uint64_t raw[64] = {0};
+    watch_t *w = watch(name);
+    return NULL != w && w->bound && MPI_SUCCESS == MPI_T_pvar_read(w->session, w->handle, raw)
+           && widen(w->type, raw, value_out);
+}
+
+/* The names in --expect-pvar and --show-pvar, bound before the first message. */
+static void watch_asked(const char *list)
+{
+    while (NULL != list && '\0' != *list) {
+        char name[128];
+        snprintf(name, sizeof(name), "%.*s", (int) strcspn(list, ":,"), list);
+        watch(name);
+        list += strcspn(list, ",");
+        list += ',' == *list ? 1 : 0;
+    }
 }
 
 bool chk_pvar_sum(const char *name, uint64_t *sum_out)

@@ -1,0 +1,254 @@
+/*
+ * Copyright (c) 2026 The authors of this project.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+/**
+ * @file
+ * Jobs that meet at run time: MPI_Comm_spawn, MPI_Comm_connect/accept, MPI_Comm_join, each with
+ * messages of all sizes over the new communicator, then disconnect, again and again. Resident set,
+ * descriptors and files in /dev/shm must not grow with the rounds.
+ *
+ * The program spawns itself; a child is recognised by its parent communicator.
+ * Options: --mode=spawn|connect|join, --rounds=N, --children=N, --max=SIZE, --slack=KIB per round
+ * that the runtime (not the transport) is allowed to keep.
+ */
+#define _GNU_SOURCE
+#include "mpi_check.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TAG 800
+
+static size_t max_size;
+
+static size_t size_of(int round, int step)
+{
+    static const size_t fixed[] = {1, 8, 100, 4000, 4097, 33000, 81920, 1u << 20};
+    const size_t n = sizeof(fixed) / sizeof(fixed[0]);
+    const size_t size = (size_t) step < n ? fixed[step] : max_size;
+    return size > max_size ? max_size : (0 == round % 2 ? size : size - size / 3);
+}
+
+/*
+ * Everyone on this side exchanges with everyone on the other. side 0 and 1 keep the patterns of
+ * both directions apart; ranks are those within the groups.
+ */
+static void exchange(MPI_Comm inter, int side, int round)
+{
+    int me;
+    int peers;
+    CHK(MPI_Comm_rank(inter, &me));
+    CHK(MPI_Comm_remote_size(inter, &peers));
+    for (int step = 0; step < 9; step++) {
+        const size_t size = size_of(round, step);
+        for (int p = 0; p < peers; p++) {
+            const uint64_t seq = ((uint64_t) round * 16 + (uint64_t) step) * 2;
+            const chk_msg_t mine = {me, TAG + step, seq + (uint64_t) side, size};
+            const chk_msg_t theirs = {p, TAG + step, seq + (uint64_t) (1 - side), size};
+            chk_buf_t out = chk_buf_new(size);
+            chk_buf_t in = chk_buf_new(size);
+            MPI_Request req[2];
+            MPI_Status st[2];
+            chk_fill(&mine, 0, out.p, size);
+            chk_arm(in.p, size);
+            CHK(MPI_Irecv(in.p, (int) size, MPI_BYTE, p, TAG + step, inter, &req[0]));
+            CHK(MPI_Isend(out.p, (int) size, MPI_BYTE, p, TAG + step, inter, &req[1]));
+            CHK(MPI_Waitall(2, req, st));
+            chk_received(&theirs, in.p, size, size);
+            chk_status(&theirs, &st[0], size);
+            chk_buf_free(&out);
+            chk_buf_free(&in);
+        }
+    }
+}
+
+/* Both sides as one: a collective over parents and children. */
+static void merged(MPI_Comm inter, int side)
+{
+    MPI_Comm all;
+    int np;
+    int one = 1;
+    int sum = 0;
+    CHK(MPI_Intercomm_merge(inter, side, &all));
+    CHK(MPI_Comm_size(all, &np));
+    CHK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all));
+    if (sum != np) {
+        chk_fail("%d ranks answered on the merged communicator of %d", sum, np);
+    }
+    CHK(MPI_Comm_free(&all));
+}
+
+/* A child checks as hard as its parents; its failures travel to them as a number. */
+static int child(MPI_Comm parent)
+{
+    int order[3];
+    uint64_t bad;
+    CHK(MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN));
+    CHK(MPI_Bcast(order, 3, MPI_INT, 0, parent));
+    max_size = (size_t) order[1];
+    chk_seed = (uint64_t) order[2];
+    exchange(parent, 1, order[0]);
+    merged(parent, 1);
+    bad = chk_failures();
+    CHK(MPI_Reduce(&bad, NULL, 1, MPI_UINT64_T, MPI_SUM, 0, parent));
+    CHK(MPI_Comm_disconnect(&parent));
+    MPI_Finalize();
+    return 0;
+}
+
+static void spawn_round(char *self, int children, int round)
+{
+    MPI_Comm inter;
+    int order[3] = {round, (int) max_size, (int) (chk_seed & 0x7fffffff)};
+    uint64_t bad = 0;
+    char *args[] = {"--child", NULL};
+    chk_phase("spawn round %d", round);
+    CHK(MPI_Comm_spawn(self, args, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
+                       MPI_ERRCODES_IGNORE));
+    CHK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    CHK(MPI_Bcast(order, 3, MPI_INT, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL, inter));
+    exchange(inter, 0, round);
+    merged(inter, 0);
+    CHK(MPI_Reduce(NULL, &bad, 1, MPI_UINT64_T, MPI_SUM, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL,
+                   inter));
+    if (0 == chk_rank && 0 != bad) {
+        chk_fail("children of round %d saw %llu failures", round, (unsigned long long) bad);
+    }
+    CHK(MPI_Comm_disconnect(&inter));
+}
+
+/* Two halves of the job meet through a port, as two jobs would. */
+static void connect_round(MPI_Comm half, int side, int round)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm inter;
+    chk_phase("connect round %d", round);
+    if (0 == chk_rank) {
+        CHK(MPI_Open_port(MPI_INFO_NULL, port));
+    }
+    CHK(MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD));
+    if (0 == side) {
+        CHK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &inter));
+    } else {
+        CHK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &inter));
+    }
+    CHK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    exchange(inter, side, round);
+    merged(inter, side);
+    CHK(MPI_Comm_disconnect(&inter));
+    if (0 == chk_rank) {
+        CHK(MPI_Close_port(port));
+    }
+}
+
+/* Pairs of ranks join over a socket that they have for other reasons: here an abstract one. */
+static int make_socket(int round)
+{
+    struct {
+        sa_family_t family;
+        char path[80];
+    } addr = {.family = AF_UNIX};
+    socklen_t len = (socklen_t) (offsetof(__typeof__(addr), path) + 1
+                                 + (size_t) snprintf(addr.path + 1, sizeof(addr.path) - 1,
+                                                     "smx-join-%llu-%d-%d",
+                                                     (unsigned long long) chk_seed, chk_rank / 2,
+                                                     round));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (0 == chk_rank % 2) {
+        int conn;
+        if (0 != bind(fd, (struct sockaddr *) &addr, len) || 0 != listen(fd, 1)) {
+            chk_fail("cannot listen");
+        }
+        CHK(MPI_Barrier(MPI_COMM_WORLD));
+        conn = accept(fd, NULL, NULL);
+        close(fd);
+        return conn;
+    }
+    CHK(MPI_Barrier(MPI_COMM_WORLD));
+    if (0 != connect(fd, (struct sockaddr *) &addr, len)) {
+        chk_fail("cannot connect");
+    }
+    return fd;
+}
+
+static void join_round(int round)
+{
+    MPI_Comm inter;
+    chk_phase("join round %d", round);
+    if ((chk_rank ^ 1) >= chk_np) {
+        CHK(MPI_Barrier(MPI_COMM_WORLD));
+        return;
+    }
+    int fd = make_socket(round);
+    CHK(MPI_Comm_join(fd, &inter));
+    close(fd);
+    if (MPI_COMM_NULL == inter) {
+        chk_fail("MPI_Comm_join gave no communicator");
+        return;
+    }
+    CHK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    exchange(inter, chk_rank % 2, round);
+    CHK(MPI_Comm_disconnect(&inter));
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent;
+    chk_init(argc, argv, MPI_THREAD_SINGLE);
+    CHK(MPI_Comm_get_parent(&parent));
+    if (MPI_COMM_NULL != parent) {
+        return child(parent);
+    }
+    const char *mode = chk_opt("mode", "spawn");
+    const int rounds = (int) chk_opt_u64("rounds", chk_long ? 200 : 8);
+    const int children = (int) chk_opt_u64("children", 3);
+    const size_t slack = chk_opt_u64("slack", 64);
+    max_size = chk_opt_u64("max", 8u << 20);
+    MPI_Comm half;
+    const int side = chk_rank % 2;
+    if (chk_np < 2 && 0 != strcmp(mode, "spawn")) {
+        chk_skip_all("needs two ranks");
+    }
+    CHK(MPI_Comm_split(MPI_COMM_WORLD, side, chk_rank, &half));
+
+    const int warm = rounds / 4 + 1;
+    size_t rss = 0;
+    unsigned fds = 0;
+    unsigned files = 0;
+    for (int round = 0; round < rounds; round++) {
+        if (0 == strcmp(mode, "spawn")) {
+            spawn_round(argv[0], children, round);
+        } else if (0 == strcmp(mode, "connect")) {
+            connect_round(half, side, round);
+        } else {
+            join_round(round);
+        }
+        chk_watchdog(120);
+        if (round + 1 == warm) {
+            rss = chk_rss_kib();
+            fds = chk_open_fds();
+            files = chk_count_files("/dev/shm");
+        }
+    }
+    chk_result("%d rounds of %s, every byte right", rounds, mode);
+    const size_t grown = chk_rss_kib() > rss ? chk_rss_kib() - rss : 0;
+    chk_diag("rank 0 after %d and %d rounds: resident set %zu and %zu KiB, descriptors %u and %u, "
+             "files %u and %u",
+             warm, rounds, rss, chk_rss_kib(), fds, chk_open_fds(), files,
+             chk_count_files("/dev/shm"));
+    if (grown > slack * (size_t) (rounds - warm) + 1024) {
+        chk_fail("resident set grew by %zu KiB in %d rounds", grown, rounds - warm);
+    }
+    chk_result("resident set grows by at most %zu KiB a round", slack);
+    if (chk_open_fds() > fds + 1) {
+        chk_fail("descriptors: %u after %d rounds, %u after %d", fds, warm, chk_open_fds(), rounds);
+    }
+    if (chk_count_files("/dev/shm") > files) {
+        chk_fail("files in /dev/shm: %u after %d rounds, %u after %d", files, warm,
+                 chk_count_files("/dev/shm"), rounds);
+    }
+    chk_result("no descriptor and no file in /dev/shm is left by a round");
+    CHK(MPI_Comm_free(&half));
+    return chk_done();
+}
