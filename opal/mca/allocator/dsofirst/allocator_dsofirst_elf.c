@@ -37,7 +37,7 @@ static bool headers_are_sound(const char *image, size_t size)
 static bool segments_are_inside(const char *image, size_t size)
 {
     const ElfW(Ehdr) *head = (const ElfW(Ehdr) *) image;
-    const ElfW(Phdr) *segment = (const ElfW(Phdr) *) (image + head->e_phoff);
+    const ElfW(Phdr) * segment;
     bool loads = false;
 
     if (sizeof(*segment) != head->e_phentsize
@@ -45,6 +45,7 @@ static bool segments_are_inside(const char *image, size_t size)
                    _Alignof(ElfW(Phdr)))) {
         return false;
     }
+    segment = (const ElfW(Phdr) *) (image + head->e_phoff);
     for (unsigned i = 0; i < head->e_phnum; i++) {
         if (PT_LOAD != segment[i].p_type && PT_DYNAMIC != segment[i].p_type) {
             continue;
@@ -81,13 +82,14 @@ static const ElfW(Shdr)
     * dynamic_symbols(const char *image, size_t size, const ElfW(Shdr) * *names_out)
 {
     const ElfW(Ehdr) *head = (const ElfW(Ehdr) *) image;
-    const ElfW(Shdr) *section = (const ElfW(Shdr) *) (image + head->e_shoff);
+    const ElfW(Shdr) * section;
 
     if (sizeof(*section) != head->e_shentsize
         || !inside(head->e_shoff, (uint64_t) head->e_shnum * sizeof(*section), size,
                    _Alignof(ElfW(Shdr)))) {
         return NULL;
     }
+    section = (const ElfW(Shdr) *) (image + head->e_shoff);
     for (unsigned i = 0; i < head->e_shnum; i++) {
         if (SHT_DYNSYM != section[i].sh_type || section[i].sh_link >= head->e_shnum) {
             continue;
