@@ -19,8 +19,16 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CFLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
-MPI_SOURCES = ["bench_mpi.c", "bench_mpi_lat.c", "bench_mpi_bw.c", "bench_mpi_onesided.c",
-               "bench_mpi_sendrecv.c", "bench_common.c"]
+# Programs that are built with an MPI's compiler, and those that know no MPI.
+MPI_PROGRAMS = {
+    "bench_mpi": ["bench_mpi.c", "bench_mpi_lat.c", "bench_mpi_bw.c", "bench_mpi_onesided.c",
+                  "bench_mpi_sendrecv.c", "bench_common.c"],
+}
+PLAIN_PROGRAMS = {
+    "bench_floor": ["bench_floor.c", "bench_common.c"],
+    "bench_pin": ["bench_pin.c", "bench_common.c"],
+    "bench_maps": ["bench_maps.c", "bench_common.c"],
+}
 
 
 class BenchError(Exception):
@@ -101,33 +109,50 @@ def find_mpich(env):
     return Mpi("mpich", mpirun, mpicc, found.group(1) if found else "unknown", clean)
 
 
-def build(mpi, name="bench_mpi", sources=None, libs=("-lm",), compiler=None):
-    """Compile a program once per compiler and source text; returns its path."""
-    sources = sources or MPI_SOURCES
-    if name in mpi.binaries:
-        return mpi.binaries[name]
-    compiler = compiler or mpi.mpicc
-    flags = list(CFLAGS)
-    if mpi.flavour == "mpich":
-        # Its prototypes give the status array a size; MPI_STATUSES_IGNORE then looks too small.
-        flags.append("-Wno-stringop-overflow")
-    digest = hashlib.sha256(" ".join([compiler, mpi.version, *flags, *libs]).encode())
-    for source in sorted({*sources, "bench_common.h", "bench_mpi.h"}):
+def _compile(name, sources, compiler, flags, tag, env):
+    """Compile a program once per compiler, flags and source text; returns its path."""
+    digest = hashlib.sha256(" ".join([compiler, tag, *flags]).encode())
+    for source in sorted({*sources, *(p.name for p in HERE.glob("bench_*.h"))}):
         digest.update((HERE / source).read_bytes())
-    folder = cache_dir() / f"{mpi.flavour}-{digest.hexdigest()[:16]}"
+    folder = cache_dir() / f"{name}-{digest.hexdigest()[:16]}"
     target = folder / name
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
         fresh = folder / f".{name}.{os.getpid()}"
         text = " ".join(flags)
         command = [compiler, *flags, f'-DBENCH_CFLAGS="{text}"', "-o", str(fresh),
-                   *[str(HERE / s) for s in sources], *libs]
-        done = subprocess.run(command, env=mpi.env, capture_output=True, text=True, check=False)
+                   *[str(HERE / s) for s in sources], "-lm"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BenchError(f"cannot compile {name} with {compiler}:\n{done.stderr.strip()}")
         fresh.rename(target)
-    mpi.binaries[name] = str(target)
     return str(target)
+
+
+def build(mpi, name="bench_mpi"):
+    """Path of one of our MPI programs, built for that MPI."""
+    if name not in mpi.binaries:
+        flags = list(CFLAGS)
+        if mpi.flavour == "mpich":
+            # Its prototypes give the status array a size; MPI_STATUSES_IGNORE then looks too small.
+            flags.append("-Wno-stringop-overflow")
+        mpi.binaries[name] = _compile(name, MPI_PROGRAMS[name], mpi.mpicc, flags, mpi.version,
+                                      mpi.env)
+    return mpi.binaries[name]
+
+
+def build_plain(name):
+    """Path of one of our programs (or the library bench_maps) that know no MPI."""
+    if name not in _plain:
+        flags = list(CFLAGS)
+        if name == "bench_maps":
+            flags += ["-shared", "-fPIC", "-fvisibility=hidden"]
+        compiler = os.environ.get("CC") or shutil.which("gcc") or "cc"
+        _plain[name] = _compile(name, PLAIN_PROGRAMS[name], compiler, flags, "", None)
+    return _plain[name]
+
+
+_plain = {}
 
 
 def mpirun_command(mpi, np, mpi_args, program):

@@ -79,6 +79,24 @@ def paired_ratio(a, b, **options):
     return median(ratios), low, high
 
 
+def unpaired_ratio(a, b, resamples=RESAMPLES, seed=SEED, confidence=CONFIDENCE):
+    """Ratio of the medians b/a of two independent samples: (ratio, low, high).
+
+    Both samples are resampled; an interval needs three values on each side.
+    """
+    ratio = median(b) / median(a) if median(a) else None
+    if ratio is None or min(len(a), len(b)) < 3:
+        return ratio, None, None
+    rng = random.Random(seed)
+    ratios = []
+    for _ in range(min(resamples, 2000)):
+        below = median(rng.choices(a, k=len(a)))
+        if below:
+            ratios.append(median(rng.choices(b, k=len(b))) / below)
+    tail = (1 - confidence) / 2
+    return ratio, quantile(ratios, tail), quantile(ratios, 1 - tail)
+
+
 def verdict(ratio, low, high, less_is_better=True, least=LEAST_EFFECT):
     """'faster', 'slower' or 'same' for a ratio new/old with its interval.
 

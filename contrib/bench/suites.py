@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The suites: which jobs run with which subjects, how often and for how long.
+
+Called by run. Data, not mechanism: a suite turns a Context into Blocks for engine.Executor.
+"""
+
+import os
+from dataclasses import dataclass, field
+
+import hpcc
+import imb
+import launch
+import subjects as subjects_module
+from engine import Block, FloorJob, ProgramJob, Side
+from launch import BenchError
+from subjects import SUBJECTS, Subject
+
+ALL = ["builtin", "builtin-nocma", "ours", "ours-nosc", "ours-nocoop", "ucx", "mpich",
+       "mpich-nocma", "knem", "xpmem"]
+ONE_COPY = ["builtin", "builtin-nocma", "ours", "knem"]
+# The side of jobs that run no MPI.
+FLOOR = Side("floor", Subject("floor", "two processes without MPI"), None, check=False)
+
+
+@dataclass
+class Context:
+    """What is installed and how much time there is."""
+    ompi: launch.Mpi
+    mpich: launch.Mpi
+    effort: str = "main"            # main, quick or full
+    only: list = field(default_factory=list)    # subjects the user named; empty: all
+    notes: list = field(default_factory=list)   # lines about what is left out, and how to get it
+
+    @property
+    def full(self):
+        """Whether this is the long form."""
+        return self.effort == "full"
+
+    def note(self, line):
+        """Remember a line for the user, once."""
+        if line not in self.notes:
+            self.notes.append(line)
+
+    def sides(self, names):
+        """The sides that can run here; what is missing leaves a note."""
+        found = []
+        for name in names:
+            if self.only and name not in self.only and name != "builtin":
+                continue
+            subject = SUBJECTS[name]
+            why = subjects_module.present(subject, self.ompi, self.mpich)
+            if why:
+                self.note(why)
+            else:
+                found.append(Side(name, subject,
+                                  self.ompi if subject.flavour == "ompi" else self.mpich))
+        return found
+
+    def ours(self):
+        """Name of the best that we have here: both components, or the copy engine alone."""
+        for name in ("ours", "ours-cma"):
+            if not subjects_module.present(SUBJECTS[name], self.ompi, self.mpich):
+                return name
+        raise BenchError("our plugins are not there: "
+                         + subjects_module.present(SUBJECTS["ours-cma"], self.ompi, self.mpich))
+
+
+def budget(ctx, main=1e9, quick=1e9, full=1e9):
+    """Seconds for a block by effort."""
+    return {"main": main, "quick": quick, "full": full}[ctx.effort]
+
+
+def lat_job(suite, name, pattern, ctx, *more, np=2, sizes=None, time_s=None):
+    """A job on bench_mpi with the time per size that the effort allows."""
+    time_s = time_s or (0.06 if ctx.effort != "quick" else 0.02)
+    program = [pattern, "--time", str(time_s), "--rounds", "3", *more]
+    if sizes:
+        program += ["--sizes", sizes]
+    return ProgramJob(suite, name, program, np, timeout=180.0)
+
+
+# --------------------------------------------------------------------------------- main
+
+def main_suite(ctx):
+    """Built-in against ours: ping-pong and hpcc. What `run` does without options."""
+    sides = ctx.sides(["builtin", ctx.ours(), "builtin-nocma"])
+    blocks = [Block([lat_job("main", "lat", "lat", ctx, sizes="1-64M", time_s=0.04)], sides,
+                    repetitions=20, least=3, seconds=budget(ctx, 75, 60, 240))]
+    if hpcc.binary():
+        blocks.append(Block([hpcc.HpccJob("main", np) for np in (2, 4)], sides,
+                            repetitions=10, least=2, seconds=budget(ctx, 60, 40, 300), retries=0))
+    else:
+        ctx.note("hpcc: not installed; apt-get install hpcc")
+    return blocks
+
+
+# -------------------------------------------------------------------------------- pt2pt
+
+def pt2pt_suite(ctx):
+    """Latency, bandwidth, message rate; same and rotating memory; small and huge pages; floors."""
+    every = ctx.sides(ALL)
+    few = ctx.sides(["builtin", "ours"])
+    # Quick: every second octave, and the variants only for the two that matter most.
+    lat = "0,1,8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,64M" if not ctx.full else "0-64M"
+    bw = "1,64,1K,8K,64K,1M,8M" if not ctx.full else "1-64M"
+    many = "8,1K,64K,1M" if not ctx.full else "1-4M"
+    repetitions = 10 if ctx.full else 5
+    basic = [lat_job("pt2pt", "lat", "lat", ctx, "--hist", sizes=lat),
+             lat_job("pt2pt", "bw", "bw", ctx, sizes=bw),
+             lat_job("pt2pt", "bibw", "bibw", ctx, sizes=bw),
+             lat_job("pt2pt", "rate", "rate", ctx, sizes="0,8,64,256,1K,4K")]
+    more = [lat_job("pt2pt", "lat_rotate", "lat", ctx, "--rotate", "256M", sizes=lat),
+            lat_job("pt2pt", "lat_huge", "lat", ctx, "--huge", sizes=lat),
+            lat_job("pt2pt", "bw_huge", "bw", ctx, "--huge", sizes=bw),
+            lat_job("pt2pt", "manyto1", "manyto1", ctx, np=4, sizes=many),
+            lat_job("pt2pt", "1tomany", "1tomany", ctx, np=4, sizes=many)]
+    onesided = [lat_job("pt2pt", p, p, ctx, sizes="8" if p == "fop" else many)
+                for p in ("put", "get", "fop")]
+    floors = []
+    for way in ("line", "ring", "cma", "coop", "shm", "shm2"):
+        for pages in ((), ("--huge",)):
+            if pages and way in ("line", "ring"):
+                continue
+            program = [way, "--time", "0.06" if ctx.full else "0.02", *pages]
+            name = f"floor_{way}" + ("_huge" if pages else "")
+            floors.append(FloorJob("pt2pt", name, program))
+    return [
+        Block(basic, every, repetitions, 3, budget(ctx, 120, 80, 500), retries=1),
+        Block(floors, [FLOOR], 5 if ctx.full else 3, 3, budget(ctx, 30, 30, 60), retries=0),
+        Block(more, every if ctx.full else few, repetitions, 3, budget(ctx, 60, 45, 400),
+              retries=1),
+        Block(onesided, few, repetitions, 3, budget(ctx, 20, 15, 60), retries=0),
+    ]
+
+
+# --------------------------------------------------------------------------------- hpcc
+
+def hpcc_suite(ctx):
+    """The 2010 table: rings and ping-pong at 4 to 32 ranks, with the shared-memory ceiling."""
+    blocks = []
+    ranks = (4, 8, 16, 32) if ctx.full else (4, 8)
+    if hpcc.binary():
+        blocks.append(Block([hpcc.HpccJob("hpcc", np, timeout=300.0) for np in ranks],
+                            ctx.sides(ONE_COPY), 10 if ctx.full else 3, 2,
+                            budget(ctx, 100, 70, 500), retries=0))
+    else:
+        ctx.note("hpcc: not installed; apt-get install hpcc")
+    return blocks
+
+
+# ---------------------------------------------------------------------------------- imb
+
+def imb_suite(ctx):
+    """Nine patterns with IMB's conventions, by IMB-MPI1 itself where there is one."""
+    ranks = (2, 4)
+    sizes = "1,64,1K,8K,64K,512K,4M" if not ctx.full else "0-4M"
+    path = imb.binary()
+    if not path:
+        ctx.note("IMB-MPI1: not on PATH and not named by IMB_MPI1; our own equivalents run")
+    jobs = []
+    for np in ranks:
+        for name in imb.PATTERNS:
+            if np > 2 and name in ("pingpong", "pingping"):
+                continue
+            if path:
+                jobs.append(imb.ImbJob(path, name, np))
+            else:
+                program = [name, "--imb", "--rounds", "5" if ctx.full else "3", "--sizes",
+                           sizes.replace("0-", "4-") if name == "allreduce" else sizes]
+                jobs.append(ProgramJob("imb", name, program, np, 180.0, values=imb.cell_values))
+    return [Block(jobs, ctx.sides(ALL if ctx.full else ["builtin", "ours", "ucx"]),
+                  10 if ctx.full else 3, 3 if ctx.full else 1, budget(ctx, 90, 80, 500),
+                  retries=0)]
+
+
+# ---------------------------------------------------------------------------- threshold
+
+# One mechanism for every size, against the automatic choice.
+MECHANISMS = {
+    "copy": {"btl_sm_single_copy_limit": str(1 << 40), "btl_sm_cooperate_limit": "0"},
+    "single": {"btl_sm_eager_limit": "256", "btl_sm_single_copy_limit": "0",
+               "btl_sm_cooperate_limit": "0"},
+    "coop": {"btl_sm_eager_limit": "256", "btl_sm_single_copy_limit": "0",
+             "btl_sm_cooperate_limit": "1"},
+    "auto": {},
+}
+
+
+def mechanism_sides(ctx):
+    """Sides `copy`, `single`, `coop`, `auto`: ours with one mechanism forced."""
+    base = ctx.sides(["ours"])
+    if not base or base[0].name != "ours":
+        base = [s for s in base if s.name == "ours"]
+    sides = []
+    for name, settings in MECHANISMS.items():
+        for side in base:
+            args = list(side.subject.args)
+            for key, value in settings.items():
+                args += ["--mca", key, value]
+            subject = Subject(name, f"ours, {name}", args=args, ours=side.subject.ours)
+            sides.append(Side(name, subject, side.mpi))
+    return sides
+
+
+def threshold_suite(ctx):
+    """Forced copy, single copy, cooperation against the automatic choice, in fine steps."""
+    sizes = "256-64M/8" if ctx.full else "256-4M/4"
+    job = lat_job("threshold", "lat", "lat", ctx, sizes=sizes,
+                  time_s=0.03 if ctx.full else 0.01)
+    return [Block([job], mechanism_sides(ctx), 10 if ctx.full else 3, 3,
+                  budget(ctx, 120, 60, 500), retries=0)]
+
+
+SUITES = {
+    "main": main_suite,
+    "pt2pt": pt2pt_suite,
+    "hpcc": hpcc_suite,
+    "imb": imb_suite,
+    "threshold": threshold_suite,
+}
+# Which subject a suite's ratios refer to.
+BASELINES = {"threshold": "auto"}
+
+
+def baseline_of(suite):
+    """The subject that ratios of a suite refer to."""
+    return BASELINES.get(suite, "builtin")
+
+
+def build_all(blocks):
+    """Compile what the blocks need, before anything is timed."""
+    for block in blocks:
+        for job in block.jobs:
+            for side in block.sides:
+                job.prepare(side.mpi)
+    os.sync()
