@@ -81,6 +81,22 @@ bool proc_await(proc_group_t *group, int event, uint32_t value)
     return true;
 }
 
+uint32_t proc_count(proc_group_t *group, int event)
+{
+    return atomic_load(&group->control->event[event]);
+}
+
+bool proc_running(proc_group_t *group, int index)
+{
+    int status;
+
+    if (-1 == group->status[index]
+        && group->pid[index] == waitpid(group->pid[index], &status, WNOHANG)) {
+        group->status[index] = status;
+    }
+    return -1 == group->status[index];
+}
+
 bool proc_barrier(proc_group_t *group)
 {
     struct proc_control_t *control = group->control;

@@ -73,6 +73,12 @@ void proc_post(proc_group_t *group, int event);
  */
 bool proc_await(proc_group_t *group, int event, uint32_t value);
 
+/** @return how often an event was posted so far */
+uint32_t proc_count(proc_group_t *group, int event);
+
+/** @return true if the child has not ended; notes its status if it has. Parent only. */
+bool proc_running(proc_group_t *group, int index);
+
 /** @brief Wait until all children are here. Not to be used once one has died. */
 bool proc_barrier(proc_group_t *group);
 

@@ -236,7 +236,8 @@ static const char *cause_of_denial(pid_t pid)
     char path[64];
     struct stat theirs, mine;
 
-    snprintf(path, sizeof(path), "/proc/%ld", (long) pid);
+    /* The files of a process belong to root while it is not dumpable; its folder does not. */
+    snprintf(path, sizeof(path), "/proc/%ld/status", (long) pid);
     if (0 == stat(path, &theirs) && geteuid() != theirs.st_uid) {
         return 0 == theirs.st_uid
                    ? "the peer is not dumpable (set-uid or set-gid program, file capabilities, "
