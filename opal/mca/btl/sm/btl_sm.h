@@ -121,6 +121,7 @@ struct mca_btl_base_endpoint_t {
     struct mca_btl_sm_xfer_t *posted; /* transfer on the board, or NULL */
     uint32_t helped;                  /* recent transfers in which the peer helped, of 8: a bit each */
     uint32_t unhelped;                /* transfers since the last one that was posted */
+    uint32_t reading;                 /* own transfers that hold the peer's reader token */
     bool smsc_refused;                /* single copy gave up for good with this peer */
     uint32_t smsc_failures;           /* in a row */
     btl_sm_coop_view_t *view;         /* what this process helps the peer with */
@@ -217,6 +218,17 @@ struct mca_btl_sm_component_t {
     bool demote;                     /* this CPU has cldemote */
     mca_btl_sm_endpoint_t **parked;
 
+    /* --- counters, shown as MPI_T performance variables --- */
+    struct mca_btl_sm_stats_t {
+        btl_sm_atomic64_t single_copy_bytes;  /* copied by this process for its own transfers */
+        btl_sm_atomic64_t cooperated_bytes;   /* of these transfers, copied by the peers */
+        btl_sm_atomic64_t helped_bytes;       /* copied by this process for transfers of peers */
+        btl_sm_atomic64_t streamed_bytes;     /* of its own transfers, through shared memory */
+        btl_sm_atomic64_t single_copy_failed; /* single copies that did not work */
+        btl_sm_atomic64_t waited;             /* messages that found no room at once */
+        btl_sm_atomic64_t lost_peers;
+    } stats;
+
     /* --- lists --- */
     opal_mutex_t lock;
     opal_list_t pending_endpoints; /* linked by pending_link */
@@ -266,6 +278,7 @@ struct mca_btl_sm_component_t {
     size_t single_copy_limit;
     size_t cooperate_limit;
     size_t cooperate_chunk;
+    size_t max_readers;
     unsigned int prefault_threads;
     bool serialize_polling;
     bool huge_pages;
@@ -273,6 +286,16 @@ struct mca_btl_sm_component_t {
 };
 typedef struct mca_btl_sm_component_t mca_btl_sm_component_t;
 OPAL_DECLSPEC extern mca_btl_sm_component_t mca_btl_sm_component;
+
+/** Count. Plain arithmetic unless threads run; never on the path of a small message. */
+static inline void mca_btl_sm_count(btl_sm_atomic64_t *counter, uint64_t add)
+{
+    if (opal_using_threads()) {
+        (void) btl_sm_fetch_add_relaxed(counter, add);
+    } else {
+        btl_sm_store_relaxed(counter, btl_sm_load_relaxed(counter) + add);
+    }
+}
 
 /* btl_sm_params.c */
 int mca_btl_sm_params_register(void);

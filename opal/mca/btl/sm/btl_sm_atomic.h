@@ -30,9 +30,8 @@
 #define BTL_SM_EDGE_DOORBELL      4 /* doorbell bit: "look at my cell" */
 #define BTL_SM_EDGE_BOARD_POST    5 /* board: description of one transfer, initiator to helper */
 #define BTL_SM_EDGE_BOARD_DONE    6 /* board: pages copied by the helper, helper to initiator */
-#define BTL_SM_EDGE_BOARD_CLAIM   7 /* board: a claim fixes which description it belongs to */
-#define BTL_SM_EDGE_STATE         8 /* segment: life-cycle word of the owner */
-#define BTL_SM_EDGE_PROGRESS      9 /* progress flag: the next poller sees what the last one did */
+#define BTL_SM_EDGE_STATE         7 /* segment: life-cycle word of the owner */
+#define BTL_SM_EDGE_PROGRESS      8 /* progress flag: the next poller sees what the last one did */
 
 #if defined(BTL_SM_MODEL)
 
@@ -83,10 +82,10 @@ _Static_assert(8 == sizeof(btl_sm_atomic64_t) && 4 == sizeof(btl_sm_atomic32_t),
 /** Add without ordering: statistics and counts that nothing is published by. */
 #    define btl_sm_fetch_add_relaxed(p, v) \
         atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
-/** Compare and swap; on success both ends of `edge`, on failure relaxed. */
-#    define btl_sm_cas_acq_rel(edge, p, expected, desired)                                      \
-        atomic_compare_exchange_strong_explicit((p), (expected), (desired),                     \
-                                                BTL_SM_ORDER(edge, memory_order_acq_rel),       \
+/** Compare and swap without ordering: words that nothing is published by. On failure `expected`
+ *  holds the value found. */
+#    define btl_sm_cas_relaxed(p, expected, desired)                                          \
+        atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_relaxed, \
                                                 memory_order_relaxed)
 /** The one full fence: between "published" and "is the peer asleep?" and its mirror image. */
 #    define btl_sm_fence_sleep() atomic_thread_fence(memory_order_seq_cst)

@@ -11,7 +11,7 @@
  *   initiator                                    helper
  *   post: description, claim := {g, 0}
  *         generation := g            --POST-->   look: generation g, description
- *   claim: {g, n} -> {g, n + k}     <-CLAIM->    claim: the same word, by compare and swap
+ *   claim: {g, n} -> {g, n + k}     <-claim->    claim: the same word, by compare and swap
  *   copies [n, n + k)                            copies its own [n, n + k)
  *                                   <--DONE--    finish: done := {g, pages so far}
  *   closed when its own pages + done pages = all pages
@@ -106,25 +106,26 @@ static inline uint32_t btl_sm_coop_take(uint32_t left, uint64_t chunk)
  * @param[in] handle_size its size in bytes, <= BTL_SM_HANDLE_MAX, multiple of 8 is read
  *
  * Ordering: the claim word is closed first, the description follows, the claim word opens, the
- * generation comes last. Each word of the description is released and acquired (BOARD_POST): a
- * helper that reads one word of this description is thereby behind the closing store, so its
- * compare and swap on the old claim word fails and it never acts on a mixture.
+ * generation comes last. Two stores are releases (BOARD_POST): the generation carries the
+ * description to a helper that sees it; the length takes the closing store along. A helper that
+ * still has the old generation could claim from the old claim word only with a length larger than
+ * the old one, hence the new one, and having acquired that it sees the claim word closed.
  */
 static inline void btl_sm_coop_post(struct btl_sm_board *board, uint32_t generation, uint32_t op,
                                     uint64_t helper_addr, uint64_t initiator_addr, uint64_t length,
                                     uint64_t chunk, const uint64_t *handle, uint32_t handle_size)
 {
     btl_sm_store_relaxed(&board->claim, btl_sm_coop_pack(generation, BTL_SM_COOP_CLOSED));
-    btl_sm_store_release(BTL_SM_EDGE_BOARD_POST, &board->helper_addr, helper_addr);
-    btl_sm_store_release(BTL_SM_EDGE_BOARD_POST, &board->initiator_addr, initiator_addr);
+    btl_sm_store_relaxed(&board->helper_addr, helper_addr);
+    btl_sm_store_relaxed(&board->initiator_addr, initiator_addr);
     btl_sm_store_release(BTL_SM_EDGE_BOARD_POST, &board->length, length);
-    btl_sm_store_release(BTL_SM_EDGE_BOARD_POST, &board->op, (uint64_t) op);
-    btl_sm_store_release(BTL_SM_EDGE_BOARD_POST, &board->chunk, chunk);
-    btl_sm_store_release(BTL_SM_EDGE_BOARD_POST, &board->handle_size, (uint64_t) handle_size);
+    btl_sm_store_relaxed(&board->op, (uint64_t) op);
+    btl_sm_store_relaxed(&board->chunk, chunk);
+    btl_sm_store_relaxed(&board->handle_size, (uint64_t) handle_size);
     for (uint32_t i = 0; i < (handle_size + 7) / 8; ++i) {
-        btl_sm_store_release(BTL_SM_EDGE_BOARD_POST, &board->handle[i], handle[i]);
+        btl_sm_store_relaxed(&board->handle[i], handle[i]);
     }
-    btl_sm_store_release(BTL_SM_EDGE_BOARD_CLAIM, &board->claim, btl_sm_coop_pack(generation, 0));
+    btl_sm_store_relaxed(&board->claim, btl_sm_coop_pack(generation, 0));
     btl_sm_store_release(BTL_SM_EDGE_BOARD_POST, &board->generation, (uint64_t) generation);
 }
 
@@ -147,17 +148,17 @@ static inline int btl_sm_coop_look(struct btl_sm_board *board, btl_sm_coop_view_
     if (view->generation != (uint32_t) generation) {
         view->generation = (uint32_t) generation;
         view->pages_done = 0;
-        view->helper_addr = btl_sm_load_acquire(BTL_SM_EDGE_BOARD_POST, &board->helper_addr);
-        view->initiator_addr = btl_sm_load_acquire(BTL_SM_EDGE_BOARD_POST, &board->initiator_addr);
+        view->helper_addr = btl_sm_load_relaxed(&board->helper_addr);
+        view->initiator_addr = btl_sm_load_relaxed(&board->initiator_addr);
         view->length = btl_sm_load_acquire(BTL_SM_EDGE_BOARD_POST, &board->length);
-        view->chunk = btl_sm_load_acquire(BTL_SM_EDGE_BOARD_POST, &board->chunk);
-        view->op = (uint32_t) btl_sm_load_acquire(BTL_SM_EDGE_BOARD_POST, &board->op);
-        view->handle_size = (uint32_t) btl_sm_load_acquire(BTL_SM_EDGE_BOARD_POST, &board->handle_size);
+        view->chunk = btl_sm_load_relaxed(&board->chunk);
+        view->op = (uint32_t) btl_sm_load_relaxed(&board->op);
+        view->handle_size = (uint32_t) btl_sm_load_relaxed(&board->handle_size);
         if (view->handle_size > BTL_SM_HANDLE_MAX) {
             view->handle_size = 0;
         }
         for (uint32_t i = 0; i < (view->handle_size + 7) / 8; ++i) {
-            view->handle[i] = btl_sm_load_acquire(BTL_SM_EDGE_BOARD_POST, &board->handle[i]);
+            view->handle[i] = btl_sm_load_relaxed(&board->handle[i]);
         }
     }
     return view->length > 0 && view->length <= BTL_SM_COOP_MAX_LENGTH;
@@ -172,14 +173,15 @@ static inline int btl_sm_coop_look(struct btl_sm_board *board, btl_sm_coop_view_
  * @param[out] range_out   what was claimed
  * @return pages claimed; 0 if nothing is left or the transfer is no longer open
  *
- * Ordering: BOARD_CLAIM. Cost: one locked operation.
+ * Ordering: none. The word hands out pages and nothing else; the description came with BOARD_POST,
+ * the bytes go back with BOARD_DONE. Cost: one locked operation.
  */
 static inline uint32_t btl_sm_coop_claim(struct btl_sm_board *board, uint32_t generation,
                                          uint64_t length, uint64_t chunk,
                                          btl_sm_coop_range_t *range_out)
 {
     uint32_t total = btl_sm_coop_pages(length);
-    uint64_t seen = btl_sm_load_acquire(BTL_SM_EDGE_BOARD_CLAIM, &board->claim);
+    uint64_t seen = btl_sm_load_relaxed(&board->claim);
 
     for (;;) {
         uint32_t first = (uint32_t) seen;
@@ -189,7 +191,7 @@ static inline uint32_t btl_sm_coop_claim(struct btl_sm_board *board, uint32_t ge
             return 0;
         }
         take = btl_sm_coop_take(total - first, chunk);
-        if (btl_sm_cas_acq_rel(BTL_SM_EDGE_BOARD_CLAIM, &board->claim, &seen,
+        if (btl_sm_cas_relaxed(&board->claim, &seen,
                                btl_sm_coop_pack(generation, first + take))) {
             range_out->offset = (uint64_t) first * BTL_SM_COOP_PAGE;
             range_out->length = (uint64_t) take * BTL_SM_COOP_PAGE;
@@ -210,7 +212,7 @@ static inline uint32_t btl_sm_coop_claim_rest(struct btl_sm_board *board, uint32
                                               uint64_t length, btl_sm_coop_range_t *range_out)
 {
     uint32_t total = btl_sm_coop_pages(length);
-    uint64_t seen = btl_sm_load_acquire(BTL_SM_EDGE_BOARD_CLAIM, &board->claim);
+    uint64_t seen = btl_sm_load_relaxed(&board->claim);
 
     for (;;) {
         uint32_t first = (uint32_t) seen;
@@ -218,8 +220,7 @@ static inline uint32_t btl_sm_coop_claim_rest(struct btl_sm_board *board, uint32
         if ((uint32_t) (seen >> 32) != generation || first >= total) {
             return 0;
         }
-        if (btl_sm_cas_acq_rel(BTL_SM_EDGE_BOARD_CLAIM, &board->claim, &seen,
-                               btl_sm_coop_pack(generation, total))) {
+        if (btl_sm_cas_relaxed(&board->claim, &seen, btl_sm_coop_pack(generation, total))) {
             range_out->offset = (uint64_t) first * BTL_SM_COOP_PAGE;
             range_out->length = length - range_out->offset;
             return total - first;

@@ -147,6 +147,7 @@ int mca_btl_sm_endpoint_create(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out
     if (self) {
         /* Messages to ourselves are served by btl/self; this endpoint is for get and put only. */
         ep->peer = component->my_segment;
+        ep->index = (uint32_t) opal_pointer_array_add(&component->endpoints, ep);
         *ep_out = ep;
         return OPAL_SUCCESS;
     }
@@ -215,13 +216,15 @@ void mca_btl_sm_endpoint_destroy(mca_btl_sm_endpoint_t *ep)
         mca_btl_sm_xfer_fail(ep);
         OPAL_THREAD_LOCK(&component->lock);
         component->by_cell[ep->my_cell] = NULL;
-        (void) opal_pointer_array_set_item(&component->endpoints, (int) ep->index, NULL);
         if (NULL != component->my_segment) {
             btl_sm_store_release(BTL_SM_EDGE_CELL,
                                  &cell_at(component->my_segment, ep->my_cell)->peer_nonce, 0);
         }
         mca_btl_sm_box_give_back(ep);
         OPAL_THREAD_UNLOCK(&component->lock);
+    }
+    if (NO_CELL != ep->my_cell || ep->peer == component->my_segment) {
+        (void) opal_pointer_array_set_item(&component->endpoints, (int) ep->index, NULL);
     }
     if (NULL != ep->smsc) {
         MCA_SMSC_CALL(return_endpoint, ep->smsc);

@@ -88,6 +88,10 @@ void mca_btl_sm_fault_lost(mca_btl_sm_endpoint_t *ep, const char *why)
     ep->failed = true;
     ep->fast_max = 0;
     OPAL_THREAD_UNLOCK(&ep->lock);
+    mca_btl_sm_count(&mca_btl_sm_component.stats.lost_peers, 1);
+    /* It may have died with our reader's token in its hand. */
+    (void) btl_sm_fetch_and_relaxed(&mca_btl_sm_component.my_segment->readers[ep->my_cell / 64],
+                                    ~(UINT64_C(1) << (ep->my_cell % 64)));
     mca_btl_sm_rx_close(ep);
     mca_btl_sm_fault_unwatch(ep);
     mca_btl_sm_pending_drop(ep);

@@ -80,7 +80,7 @@ _Static_assert(0 == (8 * BTL_SM_DOOR_WORDS) % BTL_SM_LINE_PAIR, "doorbells do no
  * | field | line | written by | read by | kind | edge |
  * |---|---|---|---|---|---|
  * | generation ... handle | 0-5 | initiator, between transfers | helper | generation atomic | BOARD_POST |
- * | claim | own pair | both, by compare and swap | both | atomic | BOARD_CLAIM |
+ * | claim | own pair | both, by compare and swap | both | atomic | none |
  * | done, failed | own pair | helper | initiator | atomic | BOARD_DONE |
  *
  * Words that pack {generation, pages} use btl_sm_coop_pack().

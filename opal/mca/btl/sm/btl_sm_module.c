@@ -56,10 +56,16 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct op
     (void) btl;
     (void) procs;
     for (size_t i = 0; i < nprocs; ++i) {
-        if (NULL != peers[i]) {
-            mca_btl_sm_endpoint_destroy(peers[i]);
-            peers[i] = NULL;
+        /* The BML takes a peer away once for each of its lists, and again after finalize: only an
+         * endpoint that we still know is still there. */
+        for (int at = 0; at < opal_pointer_array_get_size(&mca_btl_sm_component.endpoints); ++at) {
+            if (NULL != peers[i]
+                && peers[i] == opal_pointer_array_get_item(&mca_btl_sm_component.endpoints, at)) {
+                mca_btl_sm_endpoint_destroy(peers[i]);
+                break;
+            }
         }
+        peers[i] = NULL;
     }
     return OPAL_SUCCESS;
 }

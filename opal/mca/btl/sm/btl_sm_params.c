@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "opal/constants.h"
+#include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
@@ -85,6 +86,9 @@ static struct param table[] = {
      (size_t) 1 << 30, OPAL_INFO_LVL_5,
      "Most bytes that one process copies before it looks for messages again; also the largest piece "
      "that two processes share out (bytes, 4096 to 2^30)"},
+    {"max_readers", &mca_btl_sm_component.max_readers, 4, 0, BTL_SM_MAX_CELLS, OPAL_INFO_LVL_6,
+     "Most processes that copy from one process at the same time by single copy in chunks (count, 0 "
+     "to 1024, 0 = no bound): the kernel's lock on the source's memory map is what they share"},
 };
 
 /** Only one rank of a node speaks. */
@@ -156,6 +160,36 @@ static void check_module(void)
     if (btl->btl_min_rdma_pipeline_size < btl->btl_eager_limit + btl->btl_rdma_pipeline_send_length) {
         btl->btl_min_rdma_pipeline_size = btl->btl_eager_limit
                                           + btl->btl_rdma_pipeline_send_length;
+    }
+}
+
+/** Counters that MPI_T shows. */
+static void register_counters(void)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+        const char *help;
+    } counters[] = {
+#define COUNTER(field, text) {#field, offsetof(struct mca_btl_sm_stats_t, field), text}
+        COUNTER(single_copy_bytes, "Bytes that this process copied by single copy for its own "
+                                   "transfers"),
+        COUNTER(cooperated_bytes, "Bytes of its own transfers that peers copied"),
+        COUNTER(helped_bytes, "Bytes that this process copied for transfers of peers"),
+        COUNTER(streamed_bytes, "Bytes of its own transfers that went through shared memory"),
+        COUNTER(single_copy_failed, "Single copies that did not work and were streamed instead"),
+        COUNTER(waited, "Messages that found no room at once"),
+        COUNTER(lost_peers, "Peers whose process ended without saying so"),
+#undef COUNTER
+    };
+
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); ++i) {
+        (void) mca_base_component_pvar_register(
+            &mca_btl_sm_component.super.btl_version, counters[i].name, counters[i].help,
+            OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG,
+            NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL,
+            (char *) &mca_btl_sm_component.stats + counters[i].offset);
     }
 }
 
@@ -236,6 +270,7 @@ int mca_btl_sm_params_register(void)
     btl->btl_latency = 1;       /* us */
     (void) mca_btl_base_param_register(version, btl);
     check_module();
+    register_counters();
     return OPAL_SUCCESS;
 }
 

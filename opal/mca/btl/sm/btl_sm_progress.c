@@ -297,16 +297,16 @@ void mca_btl_sm_count_cpus(void)
     }
     for (int i = 0; i < opal_pointer_array_get_size(&component->endpoints); ++i) {
         mca_btl_sm_endpoint_t *ep = opal_pointer_array_get_item(&component->endpoints, i);
-        bool inside = true;
+        bool within = true;
 
-        if (NULL == ep) {
+        if (NULL == ep || ep->peer == component->my_segment) {
             continue;
         }
         ++ranks;
         for (unsigned w = 0; w < MCA_BTL_SM_CPU_WORDS; ++w) {
-            inside = inside && 0 == (ep->cpus[w] & ~component->modex.cpus[w]);
+            within = within && 0 == (ep->cpus[w] & ~component->modex.cpus[w]);
         }
-        sharers += inside;
+        sharers += within;
     }
     component->oversubscribed = cpus > 0 && (ranks > cpus || sharers > own_cpus);
 }

@@ -53,10 +53,56 @@ static int copy_range(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint6
     }
     if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
         ep->smsc_failures = 0;
-    } else if (++ep->smsc_failures >= REFUSED_AFTER) {
+        return rc;
+    }
+    mca_btl_sm_count(&mca_btl_sm_component.stats.single_copy_failed, 1);
+    if (++ep->smsc_failures >= REFUSED_AFTER) {
         ep->smsc_refused = true;
     }
     return rc;
+}
+
+/**
+ * Take the source's token for one of its few concurrent readers, so that many readers do not fight
+ * for its memory map. Counted loosely: two that come at the same moment may both get in.
+ * Returns false if it is taken; then the transfer waits for a later call.
+ */
+static bool reader_enter(mca_btl_sm_xfer_t *xfer)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    mca_btl_sm_endpoint_t *ep = xfer->endpoint;
+    uint32_t others = 0;
+
+    if (xfer->reading || 0 == component->max_readers
+        || component->local_count <= component->max_readers + 1) {
+        return true;
+    }
+    if (0 == ep->reading) {
+        for (uint32_t i = 0; i < (ep->peer_cells + 63) / 64; ++i) {
+            others += (uint32_t) __builtin_popcountll(btl_sm_load_relaxed(&ep->peer->readers[i]));
+        }
+        if (others >= component->max_readers) {
+            return false;
+        }
+        (void) btl_sm_fetch_or_relaxed(&ep->peer->readers[ep->peer_cell / 64],
+                                       UINT64_C(1) << (ep->peer_cell % 64));
+    }
+    ep->reading++;
+    xfer->reading = true;
+    return true;
+}
+
+static void reader_leave(mca_btl_sm_xfer_t *xfer)
+{
+    mca_btl_sm_endpoint_t *ep = xfer->endpoint;
+
+    if (xfer->reading) {
+        xfer->reading = false;
+        if (0 == --ep->reading) {
+            (void) btl_sm_fetch_and_relaxed(&ep->peer->readers[ep->peer_cell / 64],
+                                            ~(UINT64_C(1) << (ep->peer_cell % 64)));
+        }
+    }
 }
 
 /** Finish a transfer: off the lists, callback, back to the free list. No lock is held. */
@@ -65,6 +111,7 @@ void mca_btl_sm_xfer_complete(mca_btl_sm_xfer_t *xfer, int status)
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     mca_btl_sm_endpoint_t *ep = xfer->endpoint;
 
+    reader_leave(xfer);
     OPAL_THREAD_LOCK(&component->lock);
     if (ep->posted == xfer) {
         ep->posted = NULL;
@@ -103,6 +150,7 @@ static void settle(mca_btl_sm_xfer_t *xfer)
         mca_btl_sm_xfer_complete(xfer, OPAL_SUCCESS);
         return;
     }
+    reader_leave(xfer);
     OPAL_THREAD_LOCK(&component->lock);
     if (xfer->endpoint->posted == xfer) {
         xfer->endpoint->posted = NULL;
@@ -184,6 +232,7 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     together = direct && mca_btl_sm_endpoint_find_cell(ep) && offer(ep, size, local_handle);
     if (direct && !together && size <= component->cooperate_chunk) {
         if (OPAL_LIKELY(OPAL_SUCCESS == copy_range(ep, op, local, remote, size, remote_handle))) {
+            mca_btl_sm_count(&component->stats.single_copy_bytes, size);
             cbfunc(&mca_btl_sm.super, ep, local, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
             return OPAL_SUCCESS;
         }
@@ -206,6 +255,7 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     xfer->cbdata = cbdata;
     xfer->next = 0;
     xfer->together = together;
+    xfer->reading = false;
     xfer->generation = 0;
     xfer->own_pages = 0;
     xfer->refused_seen = false;
@@ -271,6 +321,7 @@ static bool copy_or_note(mca_btl_sm_xfer_t *xfer, uint64_t offset, uint64_t leng
                     && OPAL_SUCCESS
                            == copy_range(xfer->endpoint, xfer->op, xfer->local + offset,
                                          xfer->remote + offset, length, xfer->remote_handle))) {
+        mca_btl_sm_count(&mca_btl_sm_component.stats.single_copy_bytes, length);
         return true;
     }
     add_range(xfer, offset, length);
@@ -321,6 +372,8 @@ static int step_together(mca_btl_sm_xfer_t *xfer)
     ep->helped = (ep->helped << 1) | (done > 0);
     if (done > 0) {
         ep->unhelped = 0;
+        mca_btl_sm_count(&mca_btl_sm_component.stats.cooperated_bytes,
+                         (uint64_t) done * BTL_SM_COOP_PAGE);
     }
     settle(xfer);
     return 1;
@@ -367,7 +420,9 @@ int mca_btl_sm_xfer_progress(void)
         }
         /* Only this thread takes items off the list, so both stay valid without the lock. */
         OPAL_THREAD_UNLOCK(&component->lock);
-        events = 0 != xfer->generation ? step_together(xfer) : step_alone(xfer);
+        if (BTL_SM_BOARD_GET != xfer->op || reader_enter(xfer)) {
+            events = 0 != xfer->generation ? step_together(xfer) : step_alone(xfer);
+        }
         OPAL_THREAD_LOCK(&component->lock);
         item = next;
     }
@@ -408,6 +463,7 @@ static int help(mca_btl_sm_endpoint_t *ep)
                     0 != ep->view->handle_size ? ep->view->handle : NULL);
     if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
         btl_sm_coop_finish(board, ep->view, pages);
+        mca_btl_sm_count(&component->stats.helped_bytes, range.length);
         return 1;
     }
     btl_sm_coop_refuse(board, ep->view, &range, pages);

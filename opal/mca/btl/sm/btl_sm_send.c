@@ -92,6 +92,7 @@ static bool push_or_queue(mca_btl_sm_endpoint_t *ep, mca_btl_sm_frag_t *frag)
         }
         /* No room, or a counter that cannot be: progress finds out which. */
     }
+    mca_btl_sm_count(&mca_btl_sm_component.stats.waited, 1);
     opal_list_append(&ep->pending, (opal_list_item_t *) frag);
     mca_btl_sm_pending_list(ep);
     return false;

@@ -140,6 +140,8 @@ static mca_btl_sm_xfer_t *find(mca_btl_sm_endpoint_t *ep, uint64_t id, uint32_t 
 /** A range is through: the next one, or the end. */
 static void range_over(mca_btl_sm_xfer_t *xfer)
 {
+    mca_btl_sm_count(&mca_btl_sm_component.stats.streamed_bytes,
+                     xfer->ranges[xfer->range_at].length);
     if (++xfer->range_at < xfer->range_count) {
         mca_btl_sm_stream_start(xfer);
     } else {
