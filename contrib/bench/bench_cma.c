@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * bench_cma [options]: what smsc/cma's copy engine costs on top of the bare system call, and what it
- * costs to make an endpoint. Two processes on two cores, no MPI: the figures "copy engine" and
+ * bench_cma [options]: what smsc/cma's copy engine costs on top of the bare system call, and what
+ * it costs to make an endpoint. Two processes on two cores, no MPI: the figures "copy engine" and
  * "endpoint creation".
  *
  * For each size the ways take turns in short batches, in changing order, within one run:
@@ -55,7 +55,7 @@ typedef struct {
     bool write;
     bool json;
     bool huge;
-    bool check;      /* exit status tells whether the figures are met */
+    bool check; /* exit status tells whether the figures are met */
 } options_t;
 
 static options_t options = {
@@ -103,7 +103,8 @@ static void __attribute__((noreturn)) be_peer(size_t bytes)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     bench_pin(1);
-    if (0 != smsc_cma_identity_create(&identity) || 0 != bench_buf_open(&memory, bytes, options.huge)) {
+    if (0 != smsc_cma_identity_create(&identity)
+        || 0 != bench_buf_open(&memory, bytes, options.huge)) {
         _exit(1);
     }
     bench_buf_shape(&memory, bytes, false);
@@ -122,7 +123,8 @@ static void copy_bare(size_t size, long count, bool polls)
     const pid_t pid = peers[0].target.pid;
 
     for (long i = 0; i < count; ++i) {
-        const struct iovec local = {here, size}, remote = {(void *) (uintptr_t) shared->address, size};
+        const struct iovec local = {here, size},
+                           remote = {(void *) (uintptr_t) shared->address, size};
         const ssize_t moved = options.write ? process_vm_writev(pid, &local, 1, &remote, 1, 0)
                                             : process_vm_readv(pid, &local, 1, &remote, 1, 0);
 
@@ -288,8 +290,8 @@ static bool measure_endpoints(void)
         bench_json_end(&j);
     } else {
         printf("endpoint, with life word: %.1f us (p99 %.1f); without: %.1f us (p99 %.1f); "
-               "own identity: %.1f us, once%s\n", result[0], tail[0], result[1], tail[1], identity,
-               50 >= result[0] ? "" : "  missed");
+               "own identity: %.1f us, once%s\n",
+               result[0], tail[0], result[1], tail[1], identity, 50 >= result[0] ? "" : "  missed");
     }
     free(us);
     return 50 >= result[0];
@@ -297,15 +299,16 @@ static bool measure_endpoints(void)
 
 static void usage(void)
 {
-    fputs("usage: bench_cma [--write] [--sizes LIST] [--rounds N] [--batch-ms X] [--endpoints N]\n"
-          "                 [--huge] [--json] [--check]\n"
-          "  --write   process_vm_writev instead of process_vm_readv\n"
-          "  --sizes   as in bench_mpi: 8,64K or 1-64M\n"
-          "  --rounds  1 to 1000, default 41\n"
-          "  --huge    on transparent huge pages\n"
-          "  --check   exit status 3 if a figure is missed: 8 B at most 30 ns above the bare call,\n"
-          "            16 KiB and more at most 1.02 of its time, an endpoint at most 50 us\n",
-          stderr);
+    fputs(
+        "usage: bench_cma [--write] [--sizes LIST] [--rounds N] [--batch-ms X] [--endpoints N]\n"
+        "                 [--huge] [--json] [--check]\n"
+        "  --write   process_vm_writev instead of process_vm_readv\n"
+        "  --sizes   as in bench_mpi: 8,64K or 1-64M\n"
+        "  --rounds  1 to 1000, default 41\n"
+        "  --huge    on transparent huge pages\n"
+        "  --check   exit status 3 if a figure is missed: 8 B at most 30 ns above the bare call,\n"
+        "            16 KiB and more at most 1.02 of its time, an endpoint at most 50 us\n",
+        stderr);
     exit(2);
 }
 
@@ -336,7 +339,8 @@ static void parse(int argc, char **argv)
             usage();
         }
     }
-    if (1 > options.rounds || 1000 < options.rounds || 1 > options.endpoints || 0 >= options.batch_ns) {
+    if (1 > options.rounds || 1000 < options.rounds || 1 > options.endpoints
+        || 0 >= options.batch_ns) {
         usage();
     }
 }
@@ -368,7 +372,8 @@ int main(int argc, char **argv)
         be_peer(sizes[count - 1]);
     }
     bench_pin(0);
-    if (0 != smsc_cma_identity_create(&own) || 0 != bench_buf_open(&buffer, sizes[count - 1], options.huge)) {
+    if (0 != smsc_cma_identity_create(&own)
+        || 0 != bench_buf_open(&buffer, sizes[count - 1], options.huge)) {
         die("memory");
     }
     bench_buf_shape(&buffer, sizes[count - 1], false);
@@ -396,7 +401,8 @@ int main(int argc, char **argv)
         return 77;
     }
     if (!options.json) {
-        printf("# %s; times in ns per copy, median of %d rounds; \"+\" is the median difference to bare\n"
+        printf("# %s; times in ns per copy, median of %d rounds; \"+\" is the median difference to "
+               "bare\n"
                "#   bytes         bare         word        +   ratio        nonce        +   ratio"
                "         poll        +\n",
                options.write ? "process_vm_writev" : "process_vm_readv", options.rounds);

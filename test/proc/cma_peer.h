@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A peer process for the tests of smsc/cma: has an identity and a buffer, does what it is told, and can
- * tell whether its memory was touched.
+ * A peer process for the tests of smsc/cma: has an identity and a buffer, does what it is told,
+ * and can tell whether its memory was touched.
  *
  * Used by the programs p_cma_*.c. The prober is the test program itself.
  */
@@ -34,14 +34,14 @@ enum { PEER_READY, PEER_ACT, PEER_ACTED, PEER_CHECK, PEER_CHECKED, PEER_STOP };
 /** What a peer publishes in the shared segment. */
 typedef struct peer_shared_t {
     smsc_cma_modex_t record;
-    int32_t pid;       /**< of the peer, as it sees itself */
-    int32_t verdict;   /**< of the last check: bytes that are not as they were */
-    uint64_t address;  /**< of the buffer, if it is not PEER_BUFFER */
+    int32_t pid;      /**< of the peer, as it sees itself */
+    int32_t verdict;  /**< of the last check: bytes that are not as they were */
+    uint64_t address; /**< of the buffer, if it is not PEER_BUFFER */
 } peer_shared_t;
 
 /** What a peer is to be. All may be NULL. */
 typedef struct peer_plan_t {
-    bool (*before)(void *argument);  /**< before it makes its identity; false: cannot be done here */
+    bool (*before)(void *argument); /**< before it makes its identity; false: cannot be done here */
     bool (*ready)(peer_shared_t *shared, void *argument); /**< before it says READY */
     void (*act)(peer_shared_t *shared, void *argument);   /**< at PEER_ACT */
     void *argument;
@@ -51,8 +51,9 @@ typedef struct peer_plan_t {
 
 static inline bool peer_buffer_map(void)
 {
-    if (PEER_BUFFER != mmap(PEER_BUFFER, PEER_BYTES, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0)) {
+    if (PEER_BUFFER
+        != mmap(PEER_BUFFER, PEER_BYTES, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0)) {
         return false;
     }
     pattern_fill(PEER_BUFFER, PEER_BYTES, PEER_SEED, 0);
@@ -176,8 +177,9 @@ static inline const smsc_cma_probe_sys_t *peer_sys(int proof)
 
 static const char *const peer_proof[2] __attribute__((unused)) = {"word", "nonce"};
 
-static inline smsc_cma_result_t peer_copy(const smsc_cma_peer_t *peer, smsc_cma_direction_t direction,
-                                          void *local, const void *remote, size_t len)
+static inline smsc_cma_result_t peer_copy(const smsc_cma_peer_t *peer,
+                                          smsc_cma_direction_t direction, void *local,
+                                          const void *remote, size_t len)
 {
     smsc_cma_result_t result;
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * smsc/cma under system call filters: each call refused with each errno, both, one, or in mid-run; and calls
- * that it must not depend on. The prober runs under test/support/deny, the peer does not.
+ * smsc/cma under system call filters: each call refused with each errno, both, one, or in mid-run;
+ * and calls that it must not depend on. The prober runs under test/support/deny, the peer does not.
  * smx-timeout: check=120 long=120
  */
 #include "opal_config.h"
@@ -15,7 +15,8 @@ static const char *deny_path;
 static peer_shared_t *shared;
 static proc_group_t group;
 
-/* ---- the prober: this program again, under a filter ---------------------------------------------- */
+/* ---- the prober: this program again, under a filter
+ * ---------------------------------------------- */
 
 static unsigned char local[1 << 16];
 
@@ -116,7 +117,8 @@ static int run_prober(const char *mode, const char *const *options)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-/* ---- the tests ------------------------------------------------------------------------------------ */
+/* ---- the tests
+ * ------------------------------------------------------------------------------------ */
 
 static void test_refusals(void)
 {
@@ -159,7 +161,8 @@ static void test_independence(void)
         {"kcmp,ptrace,pidfd_open,pidfd_getfd", 1},
         {"prctl,mbind,set_mempolicy,get_mempolicy,move_pages,userfaultfd", 1},
         {"socket,bind,listen,connect", 1},
-        {"memfd_create", 1}, /* the prober's own page is private then; the peer's can still be mapped */
+        {"memfd_create",
+         1}, /* the prober's own page is private then; the peer's can still be mapped */
         {"getrandom", 1},
     };
 
@@ -197,7 +200,8 @@ static void test_profiles(void)
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
         const char *const options[] = {"--errno", table[i].error, table[i].calls, NULL};
 
-        tap_same(run_prober("copy", options), table[i].expected, "filter like %s: %s", table[i].name,
+        tap_same(run_prober("copy", options), table[i].expected, "filter like %s: %s",
+                 table[i].name,
                  SMSC_CMA_REASON_NONE == table[i].expected ? "single copy" : "a quiet refusal");
     }
 }
@@ -208,13 +212,15 @@ static void test_mid_run(void)
         const char *error;
         int status;
     } table[] = {
-        {"EPERM", SMSC_CMA_DENIED},  {"ESRCH", SMSC_CMA_GONE},       {"EFAULT", SMSC_CMA_BAD_ADDRESS},
-        {"0", SMSC_CMA_STUCK},       {"ENOSYS", SMSC_CMA_UNSUPPORTED}, {"ENOMEM", SMSC_CMA_NO_MEMORY},
+        {"EPERM", SMSC_CMA_DENIED},       {"ESRCH", SMSC_CMA_GONE},
+        {"EFAULT", SMSC_CMA_BAD_ADDRESS}, {"0", SMSC_CMA_STUCK},
+        {"ENOSYS", SMSC_CMA_UNSUPPORTED}, {"ENOMEM", SMSC_CMA_NO_MEMORY},
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
-        const char *const options[] = {"--errno", table[i].error, "--after-calls", "21",
-                                       "process_vm_readv,process_vm_writev", NULL};
+        const char *const options[] = {
+            "--errno", table[i].error, "--after-calls", "21", "process_vm_readv,process_vm_writev",
+            NULL};
         const int saw = run_prober("copy", options);
 
         if (77 == saw) {
@@ -229,15 +235,16 @@ static void test_mid_run(void)
         static const char *const passing[] = {"EINTR", "EAGAIN", "ENOMEM"};
 
         for (size_t i = 0; i < sizeof(passing) / sizeof(*passing); ++i) {
-            const char *const options[] = {"--errno", passing[i], "--every", "3",
-                                           "process_vm_readv,process_vm_writev", NULL};
+            const char *const options[] = {
+                "--errno", passing[i], "--every", "3", "process_vm_readv,process_vm_writev", NULL};
             const int saw = run_prober("copy", options);
 
             if (77 == saw) {
                 tap_skip("no supervised filters in this kernel", "%s now and then", passing[i]);
                 continue;
             }
-            tap_same(saw, SMSC_CMA_REASON_NONE, "%s at every third call is passed over", passing[i]);
+            tap_same(saw, SMSC_CMA_REASON_NONE, "%s at every third call is passed over",
+                     passing[i]);
         }
     }
 }
@@ -272,8 +279,9 @@ int main(int argc, char **argv)
         return tap_done();
     }
     shared = group.segment;
-    tap_same(run_prober("copy", NULL), SMSC_CMA_REASON_NONE, "without a filter the peer is copied with");
-    if (77 == run_prober("probe", (const char *const[]){"kcmp", NULL})) {
+    tap_same(run_prober("copy", NULL), SMSC_CMA_REASON_NONE,
+             "without a filter the peer is copied with");
+    if (77 == run_prober("probe", (const char *const[]) {"kcmp", NULL})) {
         peer_stop(&group);
         tap_skip_all("this kernel takes no filters");
     }

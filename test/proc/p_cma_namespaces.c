@@ -61,10 +61,12 @@ static void run(const char *name, int (*test)(void))
     for (int i = 0; i < told->count; ++i) {
         tap_ok(told->result[i].good, "%s: %s", name, told->result[i].name);
     }
-    tap_ok(0 == status && 0 < told->count, "%s: came to its end (%s)", name, proc_status_text(status));
+    tap_ok(0 == status && 0 < told->count, "%s: came to its end (%s)", name,
+           proc_status_text(status));
 }
 
-/* ---- who is who -------------------------------------------------------------------------------- */
+/* ---- who is who
+ * -------------------------------------------------------------------------------- */
 
 static bool write_text(const char *path, const char *text)
 {
@@ -115,7 +117,8 @@ static pid_t start_holder(smsc_cma_modex_t *record, bool (*become)(void), int *s
         alarm(50);
         if ((NULL != become && !become()) || !peer_buffer_map()
             || 0 != smsc_cma_identity_create(&identity)
-            || sizeof(identity.modex) != write(channel[1], &identity.modex, sizeof(identity.modex))) {
+            || sizeof(identity.modex)
+                   != write(channel[1], &identity.modex, sizeof(identity.modex))) {
             _exit(1);
         }
         while (0 > read(hold[0], &byte, 1)) {
@@ -161,14 +164,17 @@ static smsc_cma_reason_t try_peer(const smsc_cma_modex_t *record, smsc_cma_peer_
 
 static bool copies_well(const smsc_cma_peer_t *peer)
 {
-    const smsc_cma_result_t result = peer_copy(peer, SMSC_CMA_READ, local, PEER_BUFFER, sizeof(local));
+    const smsc_cma_result_t result = peer_copy(peer, SMSC_CMA_READ, local, PEER_BUFFER,
+                                               sizeof(local));
 
     return SMSC_CMA_OK == result.status
            && sizeof(local) == pattern_good(local, sizeof(local), PEER_SEED, 0)
-           && SMSC_CMA_OK == peer_copy(peer, SMSC_CMA_WRITE, local, PEER_BUFFER, sizeof(local)).status;
+           && SMSC_CMA_OK
+                  == peer_copy(peer, SMSC_CMA_WRITE, local, PEER_BUFFER, sizeof(local)).status;
 }
 
-/* ---- user namespaces --------------------------------------------------------------------------- */
+/* ---- user namespaces
+ * --------------------------------------------------------------------------- */
 
 static bool become_own_user_namespace(void)
 {
@@ -243,7 +249,8 @@ static int between_user_namespaces(void)
     return 0;
 }
 
-/* ---- users ------------------------------------------------------------------------------------- */
+/* ---- users
+ * ------------------------------------------------------------------------------------- */
 
 static bool become_other_user(void)
 {
@@ -272,7 +279,8 @@ static int between_users(void)
     return 0;
 }
 
-/* ---- pid namespaces ---------------------------------------------------------------------------- */
+/* ---- pid namespaces
+ * ---------------------------------------------------------------------------- */
 
 /** As root directly; else with a user namespace around it, in which all of the test happens. */
 static bool may_unshare_pids(void)
@@ -389,7 +397,8 @@ static int between_pid_namespaces(void)
         _exit(one ? look_out(&record) : 2);
     }
     waitpid(inside, &status, 0);
-    tell(0 == status, "two processes that are both process 1 do not take each other for themselves");
+    tell(0 == status,
+         "two processes that are both process 1 do not take each other for themselves");
     waitpid(middle, &status, WUNTRACED);
     kill(middle, SIGCONT);
     waitpid(middle, &status, 0);
@@ -397,7 +406,8 @@ static int between_pid_namespaces(void)
     return 0;
 }
 
-/* ---- a pid that is used again ------------------------------------------------------------------ */
+/* ---- a pid that is used again
+ * ------------------------------------------------------------------ */
 
 /** Fork until the child has this pid. */
 static pid_t fork_with_pid(pid_t wanted)
@@ -425,7 +435,8 @@ static pid_t fork_with_pid(pid_t wanted)
     return -1;
 }
 
-/** The stranger: same pid, same user, memory at the same address, perhaps an identity of its own. */
+/** The stranger: same pid, same user, memory at the same address, perhaps an identity of its
+ * own. */
 static pid_t start_stranger(pid_t pid, bool identified, int *stop)
 {
     int ready[2], hold[2];
@@ -462,7 +473,8 @@ static pid_t start_stranger(pid_t pid, bool identified, int *stop)
 /* In a pid namespace of its own, where it may choose pids. */
 static int reuse_inside(void)
 {
-    if (0 != mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || 0 != mount("proc", "/proc", "proc", 0, NULL)) {
+    if (0 != mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)
+        || 0 != mount("proc", "/proc", "proc", 0, NULL)) {
         return impossible("/proc cannot be mounted here");
     }
     for (int variant = 0; variant < 4; ++variant) {

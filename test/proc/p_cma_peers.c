@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * smsc/cma between real processes of one ordinary user: sizes, pages that cannot be had, peers that go.
- * Started as root it becomes an ordinary user first, since root may do what is to be refused.
+ * smsc/cma between real processes of one ordinary user: sizes, pages that cannot be had, peers
+ * that go. Started as root it becomes an ordinary user, since root may do what is to be refused.
  * smx-timeout: check=120 long=300
  */
 #include "opal_config.h"
@@ -30,7 +30,8 @@ static smsc_cma_reason_t probe(int proof, proc_group_t *group, smsc_cma_peer_t *
 
 static void test_sizes(int proof)
 {
-    static const size_t sizes[] = {0, 1, 8, 63, 4095, 4096, 4097, 16384, 65537, 1 << 20, PEER_BYTES - 8};
+    static const size_t sizes[] = {0,    1,     8,     63,      4095,          4096,
+                                   4097, 16384, 65537, 1 << 20, PEER_BYTES - 8};
     peer_plan_t plan = {0};
     proc_group_t group;
     smsc_cma_peer_t peer;
@@ -52,8 +53,7 @@ static void test_sizes(int proof)
             result = peer_copy(&peer, SMSC_CMA_READ, local + 3, PEER_BUFFER + offset, len);
             good &= SMSC_CMA_OK == result.status && len == result.done
                     && len == pattern_good(local + 3, len, PEER_SEED, offset)
-                    && 3 == pattern_run(local, 3, PATTERN_GUARD)
-                    && PATTERN_GUARD == local[3 + len];
+                    && 3 == pattern_run(local, 3, PATTERN_GUARD) && PATTERN_GUARD == local[3 + len];
         }
     }
     tap_ok(good, "proof by %s: reading brings every byte and no other", peer_proof[proof]);
@@ -74,8 +74,7 @@ static void test_sizes(int proof)
                 && 1 == pattern_good(local, 1, PEER_SEED, 4)
                 && 1 == pattern_good(local + 1 + len, 1, PEER_SEED, 5 + len);
         pattern_fill(local, len, PEER_SEED, 5);
-        good &= SMSC_CMA_OK
-                == peer_copy(&peer, SMSC_CMA_WRITE, local, PEER_BUFFER + 5, len).status;
+        good &= SMSC_CMA_OK == peer_copy(&peer, SMSC_CMA_WRITE, local, PEER_BUFFER + 5, len).status;
     }
     tap_ok(good, "proof by %s: writing changes every byte and no other", peer_proof[proof]);
     tap_same(peer_touched(&group), 0, "proof by %s: the peer agrees", peer_proof[proof]);
@@ -111,10 +110,12 @@ static void test_bad_pages(int proof)
 
         pattern_fill(local, PEER_BYTES, PEER_SEED, 0);
         result = peer_copy(&peer, (smsc_cma_direction_t) direction, local, PEER_BUFFER, PEER_BYTES);
-        tap_ok(SMSC_CMA_BAD_ADDRESS == result.status && EFAULT == result.error
-                   && PEER_BYTES - 4096 == result.done,
-               "proof by %s, direction %d: a source whose last page is PROT_NONE gives EFAULT behind "
-               "the pages before it", peer_proof[proof], direction);
+        tap_ok(
+            SMSC_CMA_BAD_ADDRESS == result.status && EFAULT == result.error
+                && PEER_BYTES - 4096 == result.done,
+            "proof by %s, direction %d: a source whose last page is PROT_NONE gives EFAULT behind "
+            "the pages before it",
+            peer_proof[proof], direction);
         tap_note("status %s, %zu done", smsc_cma_status_name(result.status), result.done);
     }
     peer_act(&group);
@@ -215,7 +216,8 @@ static void test_dumpable(int proof)
         tap_ok(false, "a peer starts");
         return;
     }
-    tap_same(probe(proof, &group, &peer), SMSC_CMA_REASON_DENIED, "a peer that is not dumpable is refused");
+    tap_same(probe(proof, &group, &peer), SMSC_CMA_REASON_DENIED,
+             "a peer that is not dumpable is refused");
     smsc_cma_probe_explain(&peer, &((peer_shared_t *) group.segment)->record, text, sizeof(text));
     tap_ok(NULL != strstr(text, "not dumpable"), "and the line says so: %s", text);
     tap_same(peer_touched(&group), 0, "it was not written to");
@@ -350,8 +352,8 @@ static void test_exec(int proof)
     proc_finish(&group);
 }
 
-/* More than 4 GiB, as two lists that name the same pages again and again: the kernel's cap on a call falls
- * inside an element, and nothing has to be mapped for it. */
+/* More than 4 GiB, as two lists that name the same pages again and again: the kernel's cap on a
+ * call falls inside an element, and nothing has to be mapped for it. */
 static void test_long_lists(void)
 {
     enum { ELEMENTS = 1600 };
@@ -375,8 +377,8 @@ static void test_long_lists(void)
         for (int i = 0; i < ELEMENTS; ++i) {
             const size_t offset = (size_t) i % 4000, len = PEER_BYTES - 4000 - (size_t) i;
 
-            here[i] = (struct iovec){local + offset, len};
-            there[i] = (struct iovec){PEER_BUFFER + offset, len};
+            here[i] = (struct iovec) {local + offset, len};
+            there[i] = (struct iovec) {PEER_BUFFER + offset, len};
             total += len;
         }
         smsc_cma_copyv(&peer_sys_word.copy, &peer.target, (smsc_cma_direction_t) direction, here,
@@ -394,7 +396,7 @@ static void test_long_lists(void)
 }
 
 /* The same as one range: a few pages mapped again and again, which costs a page fault for each. */
-#define PERIOD ((size_t) 8 << 20)
+#define PERIOD     ((size_t) 8 << 20)
 #define HUGE_BYTES (((size_t) 4 << 30) + 2 * PERIOD)
 
 static unsigned char *map_periodically(uint64_t seed)
@@ -411,7 +413,8 @@ static unsigned char *map_periodically(uint64_t seed)
         return NULL;
     }
     for (size_t at = 0; at < HUGE_BYTES; at += PERIOD) {
-        if (MAP_FAILED == mmap(base + at, PERIOD, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0)) {
+        if (MAP_FAILED
+            == mmap(base + at, PERIOD, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0)) {
             close(fd);
             return NULL;
         }
@@ -468,8 +471,10 @@ static void test_interrupted(void)
     peer_act(&group);
     set_timer(true);
     for (int i = 0; i < 100; ++i) {
-        good &= SMSC_CMA_OK == peer_copy(&peer, SMSC_CMA_READ, local, PEER_BUFFER, PEER_BYTES).status;
-        good &= SMSC_CMA_OK == peer_copy(&peer, SMSC_CMA_WRITE, local, PEER_BUFFER, PEER_BYTES).status;
+        good &= SMSC_CMA_OK
+                == peer_copy(&peer, SMSC_CMA_READ, local, PEER_BUFFER, PEER_BYTES).status;
+        good &= SMSC_CMA_OK
+                == peer_copy(&peer, SMSC_CMA_WRITE, local, PEER_BUFFER, PEER_BYTES).status;
     }
     set_timer(false);
     tap_ok(good && 0 < atomic_load(&signals) && 0 == peer_touched(&group),
@@ -479,13 +484,13 @@ static void test_interrupted(void)
 }
 
 /* Position i of the remote range went to position i of the local one, over and over. */
-static bool periodic(const unsigned char *base, uint64_t seed, size_t base_offset, size_t seed_offset)
+static bool periodic(const unsigned char *base, uint64_t seed, size_t base_offset,
+                     size_t seed_offset)
 {
     size_t bad = 0;
 
     for (size_t i = 0; i < PERIOD; i += 61) {
-        bad += base[(i + base_offset) % PERIOD]
-               != pattern_byte(seed, (i + seed_offset) % PERIOD);
+        bad += base[(i + base_offset) % PERIOD] != pattern_byte(seed, (i + seed_offset) % PERIOD);
     }
     return 0 == bad;
 }
@@ -571,11 +576,13 @@ static void *work(void *argument)
 
             /* All write what is there already, so that all may do so at once. */
             pattern_fill(buffer, len, PEER_SEED, at);
-            worker->failures += SMSC_CMA_OK
-                                != peer_copy(&peer, SMSC_CMA_WRITE, buffer, PEER_BUFFER + at, len).status;
+            worker->failures +=
+                SMSC_CMA_OK
+                != peer_copy(&peer, SMSC_CMA_WRITE, buffer, PEER_BUFFER + at, len).status;
             memset(buffer, 0, len);
-            worker->failures += SMSC_CMA_OK
-                                != peer_copy(&peer, SMSC_CMA_READ, buffer, PEER_BUFFER + at, len).status;
+            worker->failures +=
+                SMSC_CMA_OK
+                != peer_copy(&peer, SMSC_CMA_READ, buffer, PEER_BUFFER + at, len).status;
             worker->failures += len != pattern_good(buffer, len, PEER_SEED, at);
         }
         smsc_cma_probe_release(&peer);
@@ -597,7 +604,7 @@ static void test_threads(void)
         return;
     }
     for (int i = 0; i < 4; ++i) {
-        worker[i] = (worker_t){.group = &group, .seed = (uint64_t) i};
+        worker[i] = (worker_t) {.group = &group, .seed = (uint64_t) i};
         pthread_create(&thread[i], NULL, work, &worker[i]);
     }
     for (int i = 0; i < 4; ++i) {
@@ -645,7 +652,8 @@ int main(int argc, char **argv)
     if (!proc_become_plain(65534)) {
         tap_skip_all("this process cannot get rid of its privileges");
     }
-    local = mmap(NULL, PEER_BYTES + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    local = mmap(NULL, PEER_BYTES + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                 0);
     if (MAP_FAILED == local || 0 != smsc_cma_identity_create(&own)) {
         tap_ok(false, "an identity and a buffer");
         return tap_done();

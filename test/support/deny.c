@@ -5,10 +5,10 @@
  *
  *     deny [OPTION]... CALL[,CALL]... PROGRAM [ARGUMENT]...
  *
- *     --errno E         what the calls answer: a name such as EPERM or a number; 0 makes them return 0
- *                       without doing anything (default: EPERM)
- *     --ranks LIST      only if the launcher gave this process one of these ranks: numbers and ranges
- *                       "0,2-3", or "odd", "even"; other ranks run unfiltered
+ *     --errno E         what the calls answer: a name such as EPERM or a number; 0 makes them
+ *                       return 0 without doing anything (default: EPERM)
+ *     --ranks LIST      only if the launcher gave this process one of these ranks: numbers and
+ *                       ranges "0,2-3", or "odd", "even"; other ranks run unfiltered
  *     --after SECONDS   let the calls through at first
  *     --after-calls N   let the first N of them through
  *     --every N         deny only every Nth (combines with the two above)
@@ -17,8 +17,8 @@
  *
  * Without one of the last four the kernel answers by itself; with one, each such call asks a
  * supervisor process first (some 10 us), which ends with the program and its children. The filter
- * stays over fork and exec. The program keeps the launcher's child's pid. Exit status: the program's,
- * or 125 if it could not be run so, 77 if this kernel cannot do it.
+ * stays over fork and exec. The program keeps the launcher's child's pid. Exit status: the
+ * program's, or 125 if it could not be run so, 77 if this kernel cannot do it.
  *
  * Written to the kernel's interface (seccomp(2), seccomp_unotify(2)) so that nothing has to be
  * installed for it. Used by test/mpi, test/faults, test/proc.
@@ -127,9 +127,9 @@ static struct {
     int error;
     int calls[CALLS_MAX];
     size_t count;
-    bool asks;         /* a supervisor decides */
+    bool asks; /* a supervisor decides */
     bool on_signal;
-    double after;      /* seconds */
+    double after; /* seconds */
     long after_calls;
     long every;
 } rule = {.error = EPERM, .every = 1};
@@ -213,8 +213,9 @@ static bool rank_in(char *list)
 /** @return the listener's descriptor if the rule asks a supervisor, else 0 */
 static int install_filter(void)
 {
-    const uint32_t verdict = rule.asks ? SECCOMP_RET_USER_NOTIF
-                                       : SECCOMP_RET_ERRNO | ((uint32_t) rule.error & SECCOMP_RET_DATA);
+    const uint32_t verdict = rule.asks
+                                 ? SECCOMP_RET_USER_NOTIF
+                                 : SECCOMP_RET_ERRNO | ((uint32_t) rule.error & SECCOMP_RET_DATA);
     struct sock_filter code[CALLS_MAX + 5];
     struct sock_fprog program = {.filter = code};
     size_t n = 0;
@@ -304,7 +305,9 @@ static void send_descriptor(int channel, int descriptor)
     } control = {.space = {0}};
     char byte = 'x';
     struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
                              .msg_controllen = sizeof(control)};
 
     control.head.cmsg_level = SOL_SOCKET;
@@ -324,7 +327,9 @@ static int receive_descriptor(int channel)
     } control = {.space = {0}};
     char byte;
     struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
                              .msg_controllen = sizeof(control)};
     int descriptor = -1;
 

@@ -3,9 +3,9 @@
  *
  * A process_vm_readv and process_vm_writev that obey a script: for the copy engine's unit tests.
  *
- * The "other process" is this one, so a scripted success moves real bytes. The rules that the kernel
- * has for everybody are kept: at most 1024 elements, at most 0x7ffff000 bytes, a stop at the first
- * byte of a hole. One script at a time; not for threads.
+ * The "other process" is this one, so a scripted success moves real bytes. The rules that the
+ * kernel has for everybody are kept: at most 1024 elements, at most 0x7ffff000 bytes, a stop at
+ * the first byte of a hole. One script at a time; not for threads.
  */
 #ifndef SMX_TEST_FAULT_H
 #define SMX_TEST_FAULT_H
@@ -28,27 +28,27 @@ typedef struct fault_answer_t {
     ssize_t most; /**< move at most this many bytes; with lie: return this */
 } fault_answer_t;
 
-#define FAULT_ALL       ((fault_answer_t){.most = SSIZE_MAX})
-#define FAULT_SHORT(n)  ((fault_answer_t){.most = (n)})
-#define FAULT_ERROR(e)  ((fault_answer_t){.error = (e)})
-#define FAULT_RETURN(n) ((fault_answer_t){.lie = true, .most = (n)})
+#define FAULT_ALL       ((fault_answer_t) {.most = SSIZE_MAX})
+#define FAULT_SHORT(n)  ((fault_answer_t) {.most = (n)})
+#define FAULT_ERROR(e)  ((fault_answer_t) {.error = (e)})
+#define FAULT_RETURN(n) ((fault_answer_t) {.lie = true, .most = (n)})
 
 typedef struct fault_state_t {
     const fault_answer_t *script; /**< answers of the first calls */
     size_t script_len;
-    fault_answer_t after;         /**< of all later ones */
+    fault_answer_t after;               /**< of all later ones */
     void (*before)(unsigned long call); /**< run before call number 0, 1, ..; may be NULL */
     void (*behind)(unsigned long call); /**< run after it */
-    uintptr_t hole, hole_end;     /**< remote addresses that cannot be had */
-    bool ghost;                   /**< move nothing, but require that calls follow one another */
+    uintptr_t hole, hole_end;           /**< remote addresses that cannot be had */
+    bool ghost; /**< move nothing, but require that calls follow one another */
 
     unsigned long calls, reads, writes, waits;
-    size_t largest;               /**< most bytes that a call was asked for */
+    size_t largest; /**< most bytes that a call was asked for */
     unsigned long most_elements;
-    pid_t pid;                    /**< of the last call */
+    pid_t pid;                           /**< of the last call */
     uintptr_t ghost_local, ghost_remote; /**< where the next call of a ghost run has to start */
     uint64_t ghost_total;
-    bool broken;                  /**< the engine did something that it must not */
+    bool broken; /**< the engine did something that it must not */
 } fault_state_t;
 
 static fault_state_t fault;
@@ -56,7 +56,7 @@ static fault_state_t fault;
 /** @brief Start a run: everything succeeds until a script is set. */
 static inline void fault_reset(void)
 {
-    fault = (fault_state_t){.after = FAULT_ALL};
+    fault = (fault_state_t) {.after = FAULT_ALL};
 }
 
 static inline size_t fault_total(const struct iovec *iov, unsigned long count)

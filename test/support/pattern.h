@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Payloads whose every byte depends on who sent them and where they are: a byte that is lost, doubled,
- * shifted or from another message is seen.
+ * Payloads whose every byte depends on who sent them and where they are: a byte that is lost,
+ * doubled, shifted or from another message is seen.
  */
 #ifndef SMX_TEST_PATTERN_H
 #define SMX_TEST_PATTERN_H

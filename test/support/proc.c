@@ -166,7 +166,8 @@ static bool addresses_differ(const proc_group_t *group)
 {
     for (int i = 0; i < group->count && 0 < group->bytes; ++i) {
         for (int j = 0; j < i; ++j) {
-            if (atomic_load(&group->control->address[i]) == atomic_load(&group->control->address[j])) {
+            if (atomic_load(&group->control->address[i])
+                == atomic_load(&group->control->address[j])) {
                 return false;
             }
         }
@@ -284,7 +285,8 @@ bool proc_become_plain(uid_t uid)
         for (int capability = 0; capability < 64; ++capability) {
             (void) prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
         }
-        if (0 != setgroups(0, NULL) || 0 != setresgid(gid, gid, gid) || 0 != setresuid(uid, uid, uid)) {
+        if (0 != setgroups(0, NULL) || 0 != setresgid(gid, gid, gid)
+            || 0 != setresuid(uid, uid, uid)) {
             return false;
         }
         /* Changing the user has made the process non-dumpable, as a set-uid program would be. */
@@ -293,6 +295,6 @@ bool proc_become_plain(uid_t uid)
             (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten with the old user */
         }
     }
-    return 0 == syscall(SYS_capget, &header, sets) && 0 == sets[0].effective && 0 == sets[0].permitted
-           && 0 == sets[1].effective && 0 == sets[1].permitted;
+    return 0 == syscall(SYS_capget, &header, sets) && 0 == sets[0].effective
+           && 0 == sets[0].permitted && 0 == sets[1].effective && 0 == sets[1].permitted;
 }

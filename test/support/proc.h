@@ -28,11 +28,11 @@ struct proc_control_t; /* shared by all of a group */
 
 struct proc_group_t {
     int count;
-    size_t bytes;                  /**< of the shared segment */
-    void *segment;                 /**< where it is mapped in this process */
+    size_t bytes;  /**< of the shared segment */
+    void *segment; /**< where it is mapped in this process */
     struct proc_control_t *control;
-    pid_t pid[PROC_MAX];           /**< parent only */
-    int status[PROC_MAX];          /**< parent only: as waitpid gives it, -1 while running */
+    pid_t pid[PROC_MAX];  /**< parent only */
+    int status[PROC_MAX]; /**< parent only: as waitpid gives it, -1 while running */
     int segment_fd;
     unsigned int seconds;
 };

@@ -19,7 +19,8 @@
 
 static int results, failures;
 
-/* Printed at once: a program that is killed later has told what it knew, and a fork does not repeat it. */
+/* Printed at once: a program that is killed later has told what it knew, and a fork does not
+ * repeat it. */
 static void line(const char *head, const char *text, va_list values, const char *tail)
 {
     char body[512];

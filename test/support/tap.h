@@ -3,8 +3,8 @@
  *
  * Test Anything Protocol for C programs: results on stdout, the plan at the end.
  *
- * Used by the programs of test/unit, test/proc, test/stress. Single-threaded: worker threads and forked
- * processes report to the one that prints.
+ * Used by the programs of test/unit, test/proc, test/stress. Single-threaded: worker threads and
+ * forked processes report to the one that prints.
  */
 #ifndef SMX_TEST_TAP_H
 #define SMX_TEST_TAP_H

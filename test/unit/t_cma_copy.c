@@ -31,7 +31,7 @@ static smsc_cma_target_t target_with(proof_t proof)
 {
     nonce = UINT64_C(0x1122334455667788);
     atomic_store(&life, 4711);
-    return (smsc_cma_target_t){
+    return (smsc_cma_target_t) {
         .pid = PID,
         .life = WORD == proof ? &life : NULL,
         .life_value = 4711,
@@ -60,7 +60,8 @@ static smsc_cma_result_t run(const smsc_cma_target_t *target, smsc_cma_direction
 {
     smsc_cma_result_t result;
 
-    smsc_cma_copy(&sys, target, direction, ours, (uint64_t) (uintptr_t) theirs, len, limit, &result);
+    smsc_cma_copy(&sys, target, direction, ours, (uint64_t) (uintptr_t) theirs, len, limit,
+                  &result);
     return result;
 }
 
@@ -80,9 +81,9 @@ static void set_script(const fault_answer_t *script, size_t len)
     fault.script_len = len;
 }
 
-#define SCRIPT(...)                                                            \
-    set_script((const fault_answer_t[]){__VA_ARGS__},                          \
-               sizeof((const fault_answer_t[]){__VA_ARGS__}) / sizeof(fault_answer_t))
+#define SCRIPT(...)                                    \
+    set_script((const fault_answer_t[]) {__VA_ARGS__}, \
+               sizeof((const fault_answer_t[]) {__VA_ARGS__}) / sizeof(fault_answer_t))
 
 static void test_sizes(proof_t proof, smsc_cma_direction_t direction)
 {
@@ -107,7 +108,8 @@ static void test_sizes(proof_t proof, smsc_cma_direction_t direction)
             good &= 0 == result.cut && 0 == fault.waits;
         }
     }
-    tap_ok(good, "%s, proof by %s: every size arrives whole at every limit", way, proof_name[proof]);
+    tap_ok(good, "%s, proof by %s: every size arrives whole at every limit", way,
+           proof_name[proof]);
 
     fault_reset();
     fill(direction);
@@ -116,7 +118,8 @@ static void test_sizes(proof_t proof, smsc_cma_direction_t direction)
 
         good &= SMSC_CMA_OK == result.status && (len + limit - 1) / limit == result.calls;
     }
-    tap_ok(good, "%s, proof by %s: as many data calls as the limit asks for", way, proof_name[proof]);
+    tap_ok(good, "%s, proof by %s: as many data calls as the limit asks for", way,
+           proof_name[proof]);
 
     fault_reset();
     good = SMSC_CMA_OK == run(&target, direction, 0, 0).status && 0 == fault.calls;
@@ -293,8 +296,9 @@ static void test_codes(void)
 
         for (int a = 0; a < SMSC_CMA_STATUS_COUNT; ++a) {
             for (int b = 0; b < a; ++b) {
-                good &= 0 != strcmp(smsc_cma_status_name((smsc_cma_status_t) a),
-                                    smsc_cma_status_name((smsc_cma_status_t) b));
+                good &= 0
+                        != strcmp(smsc_cma_status_name((smsc_cma_status_t) a),
+                                  smsc_cma_status_name((smsc_cma_status_t) b));
             }
         }
         tap_ok(good && NULL != smsc_cma_status_name(SMSC_CMA_STATUS_COUNT),
@@ -317,7 +321,8 @@ static void test_holes(proof_t proof)
                    && 12288 == result.done
                    && 12288 == pattern_good(sink((smsc_cma_direction_t) direction), 12288, 7, 0),
                "direction %d, proof by %s: a bad page in mid-element gives EFAULT after what lies "
-               "before it", direction, proof_name[proof]);
+               "before it",
+               direction, proof_name[proof]);
 
         fault_reset();
         fault.hole = (uintptr_t) theirs;
@@ -435,17 +440,17 @@ static void test_vectors(proof_t proof)
             fill(reading ? SMSC_CMA_READ : SMSC_CMA_WRITE);
             for (size_t i = 0; i < count; ++i) {
                 if (4 > shape) {
-                    local[nlocal++] = (struct iovec){ours + i * 37, 37};
+                    local[nlocal++] = (struct iovec) {ours + i * 37, 37};
                 }
                 if (2 > shape || 4 <= shape) {
-                    remote[nremote++] = (struct iovec){theirs + i * 37, 37};
+                    remote[nremote++] = (struct iovec) {theirs + i * 37, 37};
                 }
             }
             if (0 == nlocal) {
-                local[nlocal++] = (struct iovec){ours, total};
+                local[nlocal++] = (struct iovec) {ours, total};
             }
             if (0 == nremote) {
-                remote[nremote++] = (struct iovec){theirs, total};
+                remote[nremote++] = (struct iovec) {theirs, total};
             }
             smsc_cma_copyv(&sys, &target, reading ? SMSC_CMA_READ : SMSC_CMA_WRITE, local, nlocal,
                            remote, nremote, 0, &result);
@@ -483,10 +488,10 @@ static void test_random_vectors(proof_t proof)
                 size_t len = rng_below(&rng, grain + 1); /* now and then empty */
 
                 len = len > total - at ? total - at : len;
-                sides[side][n++] = (struct iovec){bases[side] + at, len};
+                sides[side][n++] = (struct iovec) {bases[side] + at, len};
                 at += len;
             }
-            sides[side][n++] = (struct iovec){bases[side] + at, total - at};
+            sides[side][n++] = (struct iovec) {bases[side] + at, total - at};
             counts[side] = n;
         }
         for (int i = 0; i < 40; ++i) {
@@ -507,15 +512,15 @@ static void test_random_vectors(proof_t proof)
             atomic_store(&life, 0 == trial % 200 && WORD == proof ? 4711 : 0);
         }
     }
-    tap_same(bad, 0, "proof by %s: %d random pairs of lists under random answers", proof_name[proof],
-             trials);
+    tap_same(bad, 0, "proof by %s: %d random pairs of lists under random answers",
+             proof_name[proof], trials);
 }
 
 static void test_huge(proof_t proof)
 {
     static const size_t sizes[] = {
-        0x7ffff000 - 1, 0x7ffff000,     0x7ffff001, 2 * GIB - 1, 2 * GIB, 2 * GIB + 1,
-        4 * GIB - 1,    4 * GIB,        4 * GIB + 3, 64 * GIB + 4099,
+        0x7ffff000 - 1, 0x7ffff000,  0x7ffff001, 2 * GIB - 1, 2 * GIB,
+        2 * GIB + 1,    4 * GIB - 1, 4 * GIB,    4 * GIB + 3, 64 * GIB + 4099,
     };
     static const size_t limits[] = {0, 0x7ffff000, SIZE_MAX, (size_t) 64 << 20, 1000000007};
     const smsc_cma_target_t target = target_with(proof);
@@ -580,8 +585,8 @@ static void test_requests(void)
            "a local range that wraps is refused");
     smsc_cma_copyv(&sys, &target, SMSC_CMA_READ, NULL, 0, NULL, 0, 0, &result);
     tap_ok(SMSC_CMA_OK == result.status && 0 == fault.calls, "empty lists are a copy of nothing");
-    two[0] = (struct iovec){NULL, 0};
-    two[1] = (struct iovec){ours, 19};
+    two[0] = (struct iovec) {NULL, 0};
+    two[1] = (struct iovec) {ours, 19};
     smsc_cma_copyv(&sys, &target, SMSC_CMA_READ, two, 2, one, 1, 0, &result);
     tap_ok(SMSC_CMA_OK == result.status && 19 == result.done && !fault.broken,
            "an empty element in front is passed over");
@@ -599,10 +604,12 @@ static void test_verify(void)
     (void) target_with(NONCE);
     fault_reset();
     fault.after = FAULT_SHORT(4);
-    tap_same(smsc_cma_verify(&sys, &target, &error), SMSC_CMA_STUCK, "verify: half a nonce is none");
+    tap_same(smsc_cma_verify(&sys, &target, &error), SMSC_CMA_STUCK,
+             "verify: half a nonce is none");
     fault_reset();
     SCRIPT(FAULT_ERROR(EINTR), FAULT_ERROR(ENOMEM));
-    tap_same(smsc_cma_verify(&sys, &target, &error), SMSC_CMA_OK, "verify: passing trouble is passed");
+    tap_same(smsc_cma_verify(&sys, &target, &error), SMSC_CMA_OK,
+             "verify: passing trouble is passed");
     fault.after = FAULT_ERROR(EPERM);
     fault.script_len = 0;
     tap_ok(SMSC_CMA_DENIED == smsc_cma_verify(&sys, &target, &error) && EPERM == error,

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Unit tests of smsc_cma_identity.c: what one process can see of its own identity, and what a fork leaves.
+ * Unit tests of smsc_cma_identity.c: what one process can see of its own identity, and what a fork
+ * leaves.
  */
 #include "opal_config.h"
 
@@ -47,8 +48,8 @@ static void test_create(void)
     const int before = open_descriptors();
 
     tap_same(smsc_cma_identity_create(&identity), 0, "an identity can be made");
-    tap_same(smsc_cma_modex_accept(&identity.modex, sizeof(identity.modex), &out), SMSC_CMA_MODEX_OK,
-             "its record is one that peers accept");
+    tap_same(smsc_cma_modex_accept(&identity.modex, sizeof(identity.modex), &out),
+             SMSC_CMA_MODEX_OK, "its record is one that peers accept");
     memcpy(&nonce, (void *) (uintptr_t) identity.modex.page_address, sizeof(nonce));
     tap_ok(nonce == identity.modex.nonce && 0 != nonce, "the nonce stands where the record says");
     tap_same(identity.modex.pid, getpid(), "the pid is ours");
@@ -67,7 +68,8 @@ static void test_create(void)
     tap_ok(!smsc_cma_identity_is_mine(&identity) && NULL == identity.page,
            "a retired identity is nobody's");
     smsc_cma_identity_retire(&identity);
-    tap_same(open_descriptors(), before, "retiring gives every descriptor back, twice does no harm");
+    tap_same(open_descriptors(), before,
+             "retiring gives every descriptor back, twice does no harm");
 }
 
 static void test_leaks(void)
@@ -178,7 +180,8 @@ static void test_end(void)
             smsc_cma_identity_t identity;
 
             smsc_cma_identity_create(&identity);
-            if (sizeof(identity.modex) != write(channel[1], &identity.modex, sizeof(identity.modex))) {
+            if (sizeof(identity.modex)
+                != write(channel[1], &identity.modex, sizeof(identity.modex))) {
                 _exit(1);
             }
             usleep(100000);
@@ -244,7 +247,8 @@ static void test_scarcity(void)
                   : 2);
     }
     waitpid(child, &status, 0);
-    tap_same(status, 0, "without descriptors there is still a page with a nonce, and no promise more");
+    tap_same(status, 0,
+             "without descriptors there is still a page with a nonce, and no promise more");
 }
 
 static void test_translate(void)

@@ -33,10 +33,10 @@ static smsc_cma_modex_status_t accept_record(const smsc_cma_modex_t *record)
     return smsc_cma_modex_accept(record, sizeof(*record), &out);
 }
 
-#define REFUSED(field, value, status)                                                    \
-    do {                                                                                 \
-        smsc_cma_modex_t record = sound();                                               \
-        record.field = (value);                                                          \
+#define REFUSED(field, value, status)                                                     \
+    do {                                                                                  \
+        smsc_cma_modex_t record = sound();                                                \
+        record.field = (value);                                                           \
         tap_same(accept_record(&record), status, #field " = " #value " is not accepted"); \
     } while (0)
 

@@ -127,9 +127,11 @@ static void test_who(void)
     record = record_of_peer();
     record.pid_namespace ^= 1;
     record.flags &= ~SMSC_CMA_MODEX_SOCKET;
-    tap_same(probe(&record), SMSC_CMA_REASON_NAMESPACE, "another pid namespace, no translation offered");
+    tap_same(probe(&record), SMSC_CMA_REASON_NAMESPACE,
+             "another pid namespace, no translation offered");
     record.flags |= SMSC_CMA_MODEX_SOCKET;
-    tap_same(probe(&record), SMSC_CMA_REASON_NAMESPACE, "another pid namespace that we cannot see into");
+    tap_same(probe(&record), SMSC_CMA_REASON_NAMESPACE,
+             "another pid namespace that we cannot see into");
     tap_ok(0 == fault.calls && 1 == translations, "nobody is read or written on a guess");
     translated = getpid();
     tap_same(probe(&record), SMSC_CMA_REASON_OWN_PID, "a translation to our own pid is refused");
@@ -152,7 +154,8 @@ static void test_who(void)
     record = record_of_peer();
     fault.hole = (uintptr_t) record.page_address;
     fault.hole_end = fault.hole + 8;
-    tap_same(probe(&record), SMSC_CMA_REASON_STRANGER, "no memory where the page should be: a stranger");
+    tap_same(probe(&record), SMSC_CMA_REASON_STRANGER,
+             "no memory where the page should be: a stranger");
     tap_same((long long) fault.writes, 0, "nor is that one written to");
 }
 
@@ -200,13 +203,15 @@ static void test_refusals(void)
     fault.after = FAULT_RETURN(0);
     tap_same(probe(&record), SMSC_CMA_REASON_FAILED, "calls that return 0 are no single copy");
     {
-        const fault_answer_t script[] = {FAULT_ALL, FAULT_RETURN(8), FAULT_ALL, FAULT_RETURN(8), FAULT_ALL};
+        const fault_answer_t script[] = {FAULT_ALL, FAULT_RETURN(8), FAULT_ALL, FAULT_RETURN(8),
+                                         FAULT_ALL};
 
         reset();
         memset((char *) peers.page + SMSC_CMA_PAGE_SCRATCH, 0, 64);
         fault.script = script;
         fault.script_len = 5;
-        tap_same(probe(&record), SMSC_CMA_REASON_NONE, "a scratch word disturbed once is tried again");
+        tap_same(probe(&record), SMSC_CMA_REASON_NONE,
+                 "a scratch word disturbed once is tried again");
         reset();
         memset((char *) peers.page + SMSC_CMA_PAGE_SCRATCH, 0, 64);
     }
@@ -257,8 +262,9 @@ static void test_texts(void)
         smsc_cma_probe_explain(&made_up, NULL, tiny, sizeof(tiny));
         good &= 7 >= strlen(tiny);
         for (int other = 0; other < reason; ++other) {
-            good &= 0 != strcmp(smsc_cma_reason_name((smsc_cma_reason_t) reason),
-                                smsc_cma_reason_name((smsc_cma_reason_t) other));
+            good &= 0
+                    != strcmp(smsc_cma_reason_name((smsc_cma_reason_t) reason),
+                              smsc_cma_reason_name((smsc_cma_reason_t) other));
         }
     }
     tap_ok(good, "every reason has a name of its own and an explanation of one line");

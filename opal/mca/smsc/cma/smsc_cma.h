@@ -3,9 +3,9 @@
  *
  * The functions of the smsc framework as smsc/cma provides them.
  *
- * Layer: L1. Also the direct-call header: in an Open MPI built with this as its only smsc component,
- * smsc.h includes it and MCA_SMSC_CALL(x) becomes mca_smsc_cma_x, so every name of the module
- * structure must be here, those for features that we lack included.
+ * Layer: L1. Also the direct-call header: in an Open MPI built with this as its only smsc
+ * component, smsc.h includes it and MCA_SMSC_CALL(x) becomes mca_smsc_cma_x, so every name of the
+ * module structure must be here, those for features that we lack included.
  * Called by whoever uses the framework, in the first place btl/sm.
  */
 #ifndef OPAL_MCA_SMSC_CMA_SMSC_CMA_H
@@ -32,17 +32,17 @@ void mca_smsc_cma_return_endpoint(mca_smsc_endpoint_t *endpoint);
  * @brief Copy size bytes from local_address into the peer at remote_address.
  *
  * @param[in] reg_data  ignored, may be anything
- * @return OPAL_SUCCESS: all bytes are in the peer that the endpoint was made for; else see README.md,
- *         "Errors". Which bytes of the destination changed is then undefined.
- * **Context** any thread, any number at once; blocks while the kernel copies. **Cost** one system call
- * for each smsc_cma_copy_limit bytes; to oneself a memmove.
+ * @return OPAL_SUCCESS: all bytes are in the peer that the endpoint was made for; else see
+ *         README.md, "Errors". Which bytes of the destination changed is then undefined.
+ * **Context** any thread, any number at once; blocks while the kernel copies. **Cost** one system
+ * call for each smsc_cma_copy_limit bytes; to oneself a memmove.
  */
 int mca_smsc_cma_copy_to(mca_smsc_endpoint_t *endpoint, void *local_address, void *remote_address,
                          size_t size, void *reg_data);
 
 /** @brief Copy size bytes from the peer's remote_address to local_address; else as copy_to. */
-int mca_smsc_cma_copy_from(mca_smsc_endpoint_t *endpoint, void *local_address,
-                           void *remote_address, size_t size, void *reg_data);
+int mca_smsc_cma_copy_from(mca_smsc_endpoint_t *endpoint, void *local_address, void *remote_address,
+                           size_t size, void *reg_data);
 
 /** @brief The component cannot map peer memory. @return NULL; *local_mapping becomes NULL */
 void *mca_smsc_cma_map_peer_region(mca_smsc_endpoint_t *endpoint, uint64_t flags,

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * smsc/cma as MCA sees it: parameters, performance variables, and the identity that lives from query
- * to close.
+ * smsc/cma as MCA sees it: parameters, performance variables, and the identity that lives from
+ * query to close.
  *
  * Layer: L2. Called by the smsc framework.
  * Must never: decide from a sysctl, a capability or a container's traces whether copies will work;
@@ -32,8 +32,8 @@ SMX_DECLARE_SERIES(smsc_cma);
 /* As the component of Open MPI 5.0 has it: above knem, below xpmem. */
 #define DEFAULT_PRIORITY 37
 
-/* Long enough that the price of a call does not show, short enough (some 5 ms) that a signal handler
- * of the application does not wait long: a call in the kernel is not interrupted for it. */
+/* Long enough that the price of a call does not show, short enough (some 5 ms) that a signal
+ * handler of the application does not wait long: a call in the kernel is not interrupted for it. */
 #define DEFAULT_COPY_LIMIT ((size_t) 64 << 20)
 
 static int component_register(void);
@@ -42,16 +42,18 @@ static int component_query(void);
 static mca_smsc_module_t *component_enable(void);
 
 mca_smsc_cma_component_t mca_smsc_cma_component = {
-    .super = {
-        .smsc_version = {
-            MCA_SMSC_DEFAULT_VERSION("cma"),
-            .mca_close_component = component_close,
-            .mca_register_component_params = component_register,
+    .super =
+        {
+            .smsc_version =
+                {
+                    MCA_SMSC_DEFAULT_VERSION("cma"),
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .priority = DEFAULT_PRIORITY,
+            .query = component_query,
+            .enable = component_enable,
         },
-        .priority = DEFAULT_PRIORITY,
-        .query = component_query,
-        .enable = component_enable,
-    },
     .copy_limit = DEFAULT_COPY_LIMIT,
     .identity = {.page_fd = -1, .socket_fd = -1},
 };
@@ -78,8 +80,7 @@ static const struct {
                               "Endpoints whose peer is known to be alive without a system call"},
     [MCA_SMSC_CMA_TRANSLATED] = {"translated_endpoints",
                                  "Endpoints to peers of another pid namespace"},
-    [MCA_SMSC_CMA_LOST_PEERS] = {"lost_peers",
-                                 "Endpoints that worked and then failed for good"},
+    [MCA_SMSC_CMA_LOST_PEERS] = {"lost_peers", "Endpoints that worked and then failed for good"},
 };
 
 /** One process of a node speaks for all; without a launcher there is but one. */
@@ -92,13 +93,11 @@ static bool may_speak(void)
 
 static void register_counter(int counter, const char *name, const char *help)
 {
-    (void) mca_base_component_pvar_register(&mca_smsc_cma_component.super.smsc_version, name, help,
-                                            OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
-                                            MCA_BASE_VAR_TYPE_SIZE_T, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-                                            MCA_BASE_PVAR_FLAG_READONLY
-                                                | MCA_BASE_PVAR_FLAG_CONTINUOUS,
-                                            NULL, NULL, NULL,
-                                            (void *) &mca_smsc_cma_component.counter[counter]);
+    (void) mca_base_component_pvar_register(
+        &mca_smsc_cma_component.super.smsc_version, name, help, OPAL_INFO_LVL_4,
+        MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_SIZE_T, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL,
+        (void *) &mca_smsc_cma_component.counter[counter]);
 }
 
 static void register_counters(void)
@@ -129,23 +128,26 @@ static int component_register(void)
 #endif
     snprintf(help, sizeof(help),
              "Priority of the cma component; the highest of those that can run is used, a "
-             "negative one never (default: %d)", DEFAULT_PRIORITY);
+             "negative one never (default: %d)",
+             DEFAULT_PRIORITY);
     self->super.priority = DEFAULT_PRIORITY;
-    (void) mca_base_component_var_register(version, "priority", help, MCA_BASE_VAR_TYPE_INT, NULL, 0,
-                                           MCA_BASE_VAR_FLAG_SETTABLE, OPAL_INFO_LVL_3,
+    (void) mca_base_component_var_register(version, "priority", help, MCA_BASE_VAR_TYPE_INT, NULL,
+                                           0, MCA_BASE_VAR_FLAG_SETTABLE, OPAL_INFO_LVL_3,
                                            MCA_BASE_VAR_SCOPE_ALL_EQ, &self->super.priority);
 
     snprintf(help, sizeof(help),
              "Most bytes handed to one process_vm_readv or process_vm_writev call, 1 to %zu "
-             "(default: %zu bytes)", SMSC_CMA_CALL_MAX, DEFAULT_COPY_LIMIT);
+             "(default: %zu bytes)",
+             SMSC_CMA_CALL_MAX, DEFAULT_COPY_LIMIT);
     self->copy_limit = DEFAULT_COPY_LIMIT;
     (void) mca_base_component_var_register(version, "copy_limit", help, MCA_BASE_VAR_TYPE_SIZE_T,
-                                           NULL, 0, 0, OPAL_INFO_LVL_5,
-                                           MCA_BASE_VAR_SCOPE_LOCAL, &self->copy_limit);
+                                           NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_LOCAL,
+                                           &self->copy_limit);
     if (1 > self->copy_limit || SMSC_CMA_CALL_MAX < self->copy_limit) {
         if (may_speak()) {
-            opal_output(0, "smsc_cma_copy_limit = %zu is not in the range of 1 to %zu bytes; "
-                           "the default of %zu is used",
+            opal_output(0,
+                        "smsc_cma_copy_limit = %zu is not in the range of 1 to %zu bytes; "
+                        "the default of %zu is used",
                         self->copy_limit, SMSC_CMA_CALL_MAX, DEFAULT_COPY_LIMIT);
         }
         self->copy_limit = DEFAULT_COPY_LIMIT;
@@ -179,8 +181,8 @@ static int component_query(void)
         }
     }
 #if defined(PR_SET_PTRACER) && defined(PR_SET_PTRACER_ANY)
-    /* Where Yama guards attaching (scope 1), a process may let others in. The parent would not do, since
-     * each rank may have a wrapper of its own. Without Yama the kernel does not know the
+    /* Where Yama guards attaching (scope 1), a process may let others in. The parent would not do,
+     * since each rank may have a wrapper of its own. Without Yama the kernel does not know the
      * request, which is as well. */
     (void) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif

@@ -12,8 +12,8 @@
  * because it marks the word first; so the call worked on the target. Without the word, a read
  * fetches the nonce in the same call, from the same address space. A write is preceded by
  * a check, so that a stranger is not written to, and followed by one, so that it is not reported as
- * delivered. Between check and write the target could still call exec; it takes the kernel longer to
- * build a new address space than us to enter the call, but nothing forbids it.
+ * delivered. Between check and write the target could still call exec; it takes the kernel longer
+ * to build a new address space than us to enter the call, but nothing forbids it.
  */
 #include "opal_config.h"
 
@@ -208,16 +208,16 @@ typedef struct round_t {
 static round_t round_of(ssize_t returned, size_t skip, size_t asked)
 {
     if (0 > returned) {
-        return (round_t){.status = smsc_cma_status_of(errno), .error = errno};
+        return (round_t) {.status = smsc_cma_status_of(errno), .error = errno};
     }
     if ((size_t) returned > asked + skip || (size_t) returned < skip || 0 == returned) {
-        return (round_t){.status = SMSC_CMA_STUCK};
+        return (round_t) {.status = SMSC_CMA_STUCK};
     }
     if ((size_t) returned == skip) {
         /* The nonce came and the data did not: only a page that cannot be had does that. */
-        return (round_t){.status = SMSC_CMA_BAD_ADDRESS, .error = EFAULT};
+        return (round_t) {.status = SMSC_CMA_BAD_ADDRESS, .error = EFAULT};
     }
-    return (round_t){.status = SMSC_CMA_OK, .moved = (size_t) returned - skip};
+    return (round_t) {.status = SMSC_CMA_OK, .moved = (size_t) returned - skip};
 }
 
 /** A failed call whose cause may be that the target is no longer there: ask. */
@@ -229,7 +229,7 @@ static round_t settle(const smsc_cma_sys_t *sys, const smsc_cma_target_t *target
     if (SMSC_CMA_OK == status) {
         return round;
     }
-    return (round_t){.status = status, .error = error};
+    return (round_t) {.status = status, .error = error};
 }
 
 /** Read with the nonce in front; windows have their data from element 1 on. */
@@ -239,9 +239,9 @@ static round_t read_with_nonce(const smsc_cma_sys_t *sys, const smsc_cma_target_
     uint64_t seen = ~target->nonce;
     round_t round;
 
-    here->iov[0] = (struct iovec){.iov_base = &seen, .iov_len = sizeof(seen)};
-    there->iov[0] = (struct iovec){.iov_base = (void *) (uintptr_t) target->nonce_address,
-                                   .iov_len = sizeof(seen)};
+    here->iov[0] = (struct iovec) {.iov_base = &seen, .iov_len = sizeof(seen)};
+    there->iov[0] = (struct iovec) {.iov_base = (void *) (uintptr_t) target->nonce_address,
+                                    .iov_len = sizeof(seen)};
     round = round_of(sys->readv(target->pid, here->iov, here->count, there->iov, there->count, 0),
                      sizeof(seen), here->bytes);
     if (target->nonce == seen
@@ -249,7 +249,7 @@ static round_t read_with_nonce(const smsc_cma_sys_t *sys, const smsc_cma_target_
         return round;
     }
     if (SMSC_CMA_OK == round.status) {
-        return (round_t){.status = SMSC_CMA_GONE};
+        return (round_t) {.status = SMSC_CMA_GONE};
     }
     /* Either a stranger, or an address here that the kernel rejects before it looks there. */
     return settle(sys, target, round);
@@ -297,7 +297,7 @@ static round_t one_round(const smsc_cma_sys_t *sys, const smsc_cma_target_t *tar
         const smsc_cma_status_t status = smsc_cma_verify(sys, target, &error);
 
         if (SMSC_CMA_OK != status) {
-            return (round_t){.status = status, .error = error};
+            return (round_t) {.status = status, .error = error};
         }
     }
     round = write_then_verify(sys, target, here, there);
@@ -337,7 +337,7 @@ static smsc_cma_status_t copy_loop(const smsc_cma_sys_t *sys, const smsc_cma_tar
         if (round.moved < here.bytes) {
             ++result->cut;
         }
-        patience = (patience_t){0};
+        patience = (patience_t) {0};
         result->done += round.moved;
         cursor_advance(&local, round.moved);
         cursor_advance(&remote, round.moved);
@@ -361,13 +361,13 @@ smsc_cma_status_t smsc_cma_copyv(const smsc_cma_sys_t *sys, const smsc_cma_targe
 {
     size_t local_total, remote_total;
 
-    *result = (smsc_cma_result_t){.status = SMSC_CMA_BAD_REQUEST};
+    *result = (smsc_cma_result_t) {.status = SMSC_CMA_BAD_REQUEST};
     if (!total_of(local, local_count, &local_total)
         || !total_of(remote, remote_count, &remote_total) || local_total != remote_total) {
         return SMSC_CMA_BAD_REQUEST;
     }
-    return copy_loop(sys, target, direction, (cursor_t){.iov = local, .count = local_count},
-                     (cursor_t){.iov = remote, .count = remote_count}, local_total,
+    return copy_loop(sys, target, direction, (cursor_t) {.iov = local, .count = local_count},
+                     (cursor_t) {.iov = remote, .count = remote_count}, local_total,
                      sane_limit(limit), result);
 }
 
@@ -378,7 +378,7 @@ smsc_cma_status_t smsc_cma_copy(const smsc_cma_sys_t *sys, const smsc_cma_target
     const struct iovec here = {.iov_base = local, .iov_len = len};
     const struct iovec there = {.iov_base = (void *) (uintptr_t) remote, .iov_len = len};
 
-    *result = (smsc_cma_result_t){.status = SMSC_CMA_BAD_REQUEST};
+    *result = (smsc_cma_result_t) {.status = SMSC_CMA_BAD_REQUEST};
     if (UINTPTR_MAX - (uintptr_t) local < len || UINTPTR_MAX < remote
         || UINTPTR_MAX - (uintptr_t) remote < len) {
         return SMSC_CMA_BAD_REQUEST;
@@ -403,6 +403,6 @@ smsc_cma_status_t smsc_cma_copy(const smsc_cma_sys_t *sys, const smsc_cma_target
         }
         /* What is missing, and what went wrong, is for the general loop to find out. */
     }
-    return copy_loop(sys, target, direction, (cursor_t){.iov = &here, .count = 1},
-                     (cursor_t){.iov = &there, .count = 1}, len, limit, result);
+    return copy_loop(sys, target, direction, (cursor_t) {.iov = &here, .count = 1},
+                     (cursor_t) {.iov = &there, .count = 1}, len, limit, result);
 }

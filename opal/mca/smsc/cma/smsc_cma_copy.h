@@ -59,7 +59,7 @@ typedef enum smsc_cma_status_t {
     SMSC_CMA_BUSY,        /**< EAGAIN, again and again */
     SMSC_CMA_INTERRUPTED, /**< EINTR, again and again */
     SMSC_CMA_STUCK,       /**< a call moved nothing, or claims more than it was asked for */
-    SMSC_CMA_BAD_REQUEST, /**< sides of different length, or a range that wraps; nothing was tried */
+    SMSC_CMA_BAD_REQUEST, /**< sides of different length, or a range that wraps; not tried */
     SMSC_CMA_UNKNOWN,     /**< an errno that the calls do not document */
     /* From here on the target is lost for good: see smsc_cma_status_is_final(). */
     SMSC_CMA_DENIED,      /**< EPERM, EACCES */

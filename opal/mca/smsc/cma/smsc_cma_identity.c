@@ -54,8 +54,8 @@ static uint64_t random_word(void)
     if ((ssize_t) sizeof(word) == getrandom(&word, sizeof(word), GRND_NONBLOCK) && 0 != word) {
         return word;
     }
-    /* The kernel gave each program 16 random bytes when it started; what is added tells words of one
-     * process apart. */
+    /* The kernel gave each program 16 random bytes when it started; what is added tells words of
+     * one process apart. */
     if (NULL != seed) {
         memcpy(&word, seed, sizeof(word));
     }
@@ -102,7 +102,8 @@ uint64_t smsc_cma_identity_start_time(pid_t pid)
     return NULL != at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/** Shared memory without a name that cannot shrink under a peer that mapped it; -1 if impossible. */
+/** Shared memory without a name that cannot shrink under a peer that mapped it; -1 if
+ * impossible. */
 static int page_file(void)
 {
     const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -254,7 +255,8 @@ int smsc_cma_identity_create(smsc_cma_identity_t *identity)
         share = MAP_PRIVATE | MAP_ANONYMOUS;
     }
     page = mmap(NULL, SMSC_CMA_PAGE_BYTES, PROT_READ | PROT_WRITE, share, identity->page_fd, 0);
-    /* A child made by fork() must not have the page: it could come to carry our pid after our end. */
+    /* A child made by fork() must not have the page: it could come to carry our pid after our
+     * end. */
     if (MAP_FAILED == page || 0 != madvise(page, SMSC_CMA_PAGE_BYTES, MADV_DONTFORK)) {
         const int error = errno;
 

@@ -5,13 +5,14 @@
  * changes by itself when the process ends; and the way to find a peer of another pid namespace.
  *
  * Layer: L0. Linux and libc only; one object, owned by the caller.
- * Called by smsc_cma_component.c (create at start, retire at the end), smsc_cma_probe.c (translate).
+ * Called by smsc_cma_component.c (create at start, retire at the end), smsc_cma_probe.c
+ * (translate).
  * Must never: leave a name in a file system, or let a child made by fork() answer in our name.
  *
  * The life word. A robust mutex lies in the page, which is memory shared with whoever maps it. The
  * process takes the mutex and keeps it. When the holder exits or calls exec, Linux marks the
- * mutex's word (futex(2), set_robust_list(2)) before it takes the address space apart and long before
- * the pid is free. So one load of that word tells whether the process that was
+ * mutex's word (futex(2), set_robust_list(2)) before it takes the address space apart and long
+ * before the pid is free. So one load of that word tells whether the process that was
  * recognised once is still the one behind its pid: no system call per copy.
  */
 #ifndef OPAL_MCA_SMSC_CMA_SMSC_CMA_IDENTITY_H
@@ -32,14 +33,14 @@ typedef struct smsc_cma_identity_t {
 } smsc_cma_identity_t;
 
 /** State of an object that was not created, for static storage. */
-#define SMSC_CMA_IDENTITY_NONE ((smsc_cma_identity_t){.page_fd = -1, .socket_fd = -1})
+#define SMSC_CMA_IDENTITY_NONE ((smsc_cma_identity_t) {.page_fd = -1, .socket_fd = -1})
 
 /**
  * @brief Make an identity for the calling process.
  *
  * @param[out] identity  as SMSC_CMA_IDENTITY_NONE if this fails
- * @return 0 or an errno; only memory for the page is indispensable. Without a memory file there is no
- *         life word, without a socket no translation: the flags in the record say so.
+ * @return 0 or an errno; only memory for the page is indispensable. Without a memory file there is
+ *         no life word, without a socket no translation: the flags in the record say so.
  * **Context** from a thread that lives as long as the process, best the main one: the life word is
  * tied to it. When it ends earlier, peers fall back to reading the nonce. **Cost** once, ~0.1 ms.
  */

@@ -39,16 +39,16 @@
  *
  * The life word is what every copy looks at; nothing else in its line is written while it lives.
  */
-#define SMSC_CMA_PAGE_BYTES      8192
-#define SMSC_CMA_PAGE_MUTEX      64
-#define SMSC_CMA_PAGE_SCRATCH    256
-#define SMSC_CMA_SCRATCH_COUNT   ((SMSC_CMA_PAGE_BYTES - SMSC_CMA_PAGE_SCRATCH) / sizeof(uint64_t))
+#define SMSC_CMA_PAGE_BYTES    8192
+#define SMSC_CMA_PAGE_MUTEX    64
+#define SMSC_CMA_PAGE_SCRATCH  256
+#define SMSC_CMA_SCRATCH_COUNT ((SMSC_CMA_PAGE_BYTES - SMSC_CMA_PAGE_SCRATCH) / sizeof(uint64_t))
 
 typedef struct smsc_cma_modex_t {
     uint32_t magic;
     uint16_t version;
-    uint16_t length;        /**< of this record, bytes */
-    uint32_t pid;           /**< as numbered in the owner's pid namespace */
+    uint16_t length; /**< of this record, bytes */
+    uint32_t pid;    /**< as numbered in the owner's pid namespace */
     uint32_t flags;
     uint64_t pid_namespace; /**< inode of the owner's pid namespace, 0 if unknown */
     uint64_t start_time;    /**< of the process, clock ticks after boot, 0 if unknown */
@@ -56,11 +56,11 @@ typedef struct smsc_cma_modex_t {
     uint64_t page_address;  /**< of the identity page in the owner's address space */
     uint64_t page_device;   /**< the page's memory file, as fstat tells it */
     uint64_t page_inode;
-    uint32_t page_fd;       /**< its descriptor in the owner */
-    uint32_t life_offset;   /**< of the life word, from the start of the page */
-    uint32_t life_value;    /**< what the word holds while the owner lives */
-    uint32_t reserved;      /**< 0 */
-    uint64_t socket_name;   /**< see smsc_cma_identity.h */
+    uint32_t page_fd;     /**< its descriptor in the owner */
+    uint32_t life_offset; /**< of the life word, from the start of the page */
+    uint32_t life_value;  /**< what the word holds while the owner lives */
+    uint32_t reserved;    /**< 0 */
+    uint64_t socket_name; /**< see smsc_cma_identity.h */
 } smsc_cma_modex_t;
 
 _Static_assert(88 == sizeof(smsc_cma_modex_t), "the record has no holes and a known size");

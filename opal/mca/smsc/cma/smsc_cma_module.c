@@ -47,7 +47,7 @@ static void endpoint_construct(mca_smsc_cma_endpoint_t *endpoint)
 {
     endpoint->self = false;
     endpoint->lost = OPAL_SUCCESS;
-    endpoint->peer = (smsc_cma_peer_t){.reason = SMSC_CMA_REASON_NONE};
+    endpoint->peer = (smsc_cma_peer_t) {.reason = SMSC_CMA_REASON_NONE};
 }
 
 static void endpoint_destruct(mca_smsc_cma_endpoint_t *endpoint)
@@ -96,8 +96,8 @@ static smsc_cma_reason_t receive_record(opal_proc_t *peer_proc, smsc_cma_modex_t
     smsc_cma_modex_status_t status;
     int rc;
 
-    OPAL_MODEX_RECV_IMMEDIATE(rc, &mca_smsc_cma_component.super.smsc_version,
-                              &peer_proc->proc_name, (uint8_t **) &bytes, &size);
+    OPAL_MODEX_RECV_IMMEDIATE(rc, &mca_smsc_cma_component.super.smsc_version, &peer_proc->proc_name,
+                              (uint8_t **) &bytes, &size);
     if (OPAL_SUCCESS != rc || NULL == bytes) {
         free(bytes);
         return SMSC_CMA_REASON_NO_RECORD;
@@ -182,17 +182,14 @@ static int fail(mca_smsc_cma_endpoint_t *endpoint, smsc_cma_direction_t directio
         && opal_atomic_compare_exchange_strong_32(&endpoint->lost, &unlost, rc)) {
         mca_smsc_cma_count(MCA_SMSC_CMA_LOST_PEERS, 1);
     }
-    opal_output_verbose(MCA_SMSC_CMA_VERBOSE, opal_smsc_base_framework.framework_output,
-                        "smsc/cma: copy %s %s (pid %ld) failed after %zu of %zu bytes: %s (errno %d)%s",
-                        SMSC_CMA_READ == direction ? "from" : "to",
-                        NULL == endpoint->super.proc
-                            ? "?"
-                            : OPAL_NAME_PRINT(endpoint->super.proc->proc_name),
-                        (long) endpoint->peer.target.pid, result->done, size,
-                        smsc_cma_status_name(result->status), result->error,
-                        smsc_cma_status_is_final(result->status)
-                            ? "; no more single copy with this peer"
-                            : "");
+    opal_output_verbose(
+        MCA_SMSC_CMA_VERBOSE, opal_smsc_base_framework.framework_output,
+        "smsc/cma: copy %s %s (pid %ld) failed after %zu of %zu bytes: %s (errno %d)%s",
+        SMSC_CMA_READ == direction ? "from" : "to",
+        NULL == endpoint->super.proc ? "?" : OPAL_NAME_PRINT(endpoint->super.proc->proc_name),
+        (long) endpoint->peer.target.pid, result->done, size, smsc_cma_status_name(result->status),
+        result->error,
+        smsc_cma_status_is_final(result->status) ? "; no more single copy with this peer" : "");
     errno = result->error;
     return rc;
 }
@@ -238,8 +235,8 @@ int mca_smsc_cma_copy_to(mca_smsc_endpoint_t *endpoint, void *local_address, voi
     return copy(endpoint, SMSC_CMA_WRITE, local_address, remote_address, size);
 }
 
-int mca_smsc_cma_copy_from(mca_smsc_endpoint_t *endpoint, void *local_address,
-                           void *remote_address, size_t size, void *reg_data)
+int mca_smsc_cma_copy_from(mca_smsc_endpoint_t *endpoint, void *local_address, void *remote_address,
+                           size_t size, void *reg_data)
 {
     (void) reg_data;
     return copy(endpoint, SMSC_CMA_READ, local_address, remote_address, size);

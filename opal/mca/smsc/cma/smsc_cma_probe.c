@@ -115,9 +115,9 @@ static pid_t locate(const smsc_cma_probe_sys_t *sys, const smsc_cma_identity_t *
 }
 
 /** Write a word into the peer's scratch area and fetch it back. */
-static smsc_cma_status_t try_writing(const smsc_cma_probe_sys_t *sys, const smsc_cma_identity_t *own,
-                                     const smsc_cma_modex_t *record, unsigned int scratch,
-                                     smsc_cma_peer_t *peer)
+static smsc_cma_status_t try_writing(const smsc_cma_probe_sys_t *sys,
+                                     const smsc_cma_identity_t *own, const smsc_cma_modex_t *record,
+                                     unsigned int scratch, smsc_cma_peer_t *peer)
 {
     const uint64_t word = record->page_address + SMSC_CMA_PAGE_SCRATCH
                           + scratch % SMSC_CMA_SCRATCH_COUNT * sizeof(uint64_t);
@@ -128,8 +128,8 @@ static smsc_cma_status_t try_writing(const smsc_cma_probe_sys_t *sys, const smsc
 
         peer->direction = SMSC_CMA_WRITE;
         if (SMSC_CMA_OK
-            == smsc_cma_copy(&sys->copy, &peer->target, SMSC_CMA_WRITE, &sent, word, sizeof(sent), 0,
-                             &result)) {
+            == smsc_cma_copy(&sys->copy, &peer->target, SMSC_CMA_WRITE, &sent, word, sizeof(sent),
+                             0, &result)) {
             peer->direction = SMSC_CMA_READ;
             smsc_cma_copy(&sys->copy, &peer->target, SMSC_CMA_READ, &seen, word, sizeof(seen), 0,
                           &result);
@@ -153,7 +153,7 @@ smsc_cma_reason_t smsc_cma_probe_peer(const smsc_cma_probe_sys_t *sys,
 {
     smsc_cma_status_t status;
 
-    *peer = (smsc_cma_peer_t){
+    *peer = (smsc_cma_peer_t) {
         .target = {.nonce = record->nonce, .nonce_address = record->page_address},
         .direction = SMSC_CMA_READ,
     };
@@ -168,8 +168,8 @@ smsc_cma_reason_t smsc_cma_probe_peer(const smsc_cma_probe_sys_t *sys,
         return peer->reason = SMSC_CMA_REASON_OWN_PID;
     }
 
-    /* The order matters: the word is mapped before the nonce is read, so that a word which still says
-     * "alive" afterwards belongs to the process that was read. */
+    /* The order matters: the word is mapped before the nonce is read, so that a word which still
+     * says "alive" afterwards belongs to the process that was read. */
     attach_life(sys, record, peer);
     status = smsc_cma_verify(&sys->copy, &peer->target, &peer->error);
     if (SMSC_CMA_OK == status) {
@@ -197,7 +197,8 @@ static const struct {
     [SMSC_CMA_REASON_INVALID] = {"invalid", "the system call is rejected as invalid"},
     [SMSC_CMA_REASON_EXITED] = {"exited", "there is no process with the peer's pid"},
     [SMSC_CMA_REASON_STRANGER] = {"stranger", "the process with the peer's pid is not the peer"},
-    [SMSC_CMA_REASON_SCARCE] = {"scarce", "the kernel is short of memory or keeps being interrupted"},
+    [SMSC_CMA_REASON_SCARCE] = {"scarce",
+                                "the kernel is short of memory or keeps being interrupted"},
     [SMSC_CMA_REASON_FAILED] = {"failed", "the system call does not do its work"},
 };
 
@@ -282,7 +283,8 @@ void smsc_cma_probe_explain(const smsc_cma_peer_t *peer, const smsc_cma_modex_t 
 
     switch (peer->reason) {
     case SMSC_CMA_REASON_NO_RECORD:
-        cause = "it did not load this component; give all ranks the same MCA parameters and plugins";
+        cause =
+            "it did not load this component; give all ranks the same MCA parameters and plugins";
         break;
     case SMSC_CMA_REASON_RECORD:
         cause = "it runs another smsc/cma; install the same plugin for all ranks";
@@ -292,8 +294,9 @@ void smsc_cma_probe_explain(const smsc_cma_peer_t *peer, const smsc_cma_modex_t 
         break;
     case SMSC_CMA_REASON_OWN_PID:
     case SMSC_CMA_REASON_NAMESPACE:
-        cause = "each is in a pid namespace of its own; start the ranks of a node in one container, "
-                "or let containers share it (--pid=host)";
+        cause =
+            "each is in a pid namespace of its own; start the ranks of a node in one container, "
+            "or let containers share it (--pid=host)";
         break;
     case SMSC_CMA_REASON_DENIED:
         cause = cause_of_denial(peer->target.pid);

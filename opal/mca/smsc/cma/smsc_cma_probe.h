@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Can this peer be copied with? Tried, not inferred: find its pid, read its nonce with the call that
- * will move the data, write a word that is there for the purpose and read it back.
+ * Can this peer be copied with? Tried, not inferred: find its pid, read its nonce with the call
+ * that will move the data, write a word that is there for the purpose and read it back.
  *
  * Layer: L0. System calls by argument where a test wants to answer them.
  * Called by smsc_cma_module.c when an endpoint is made and when it is returned.
@@ -45,10 +45,10 @@ typedef struct smsc_cma_probe_sys_t {
 /** A peer that passed, or why one did not. */
 typedef struct smsc_cma_peer_t {
     smsc_cma_target_t target;
-    void *page;                       /**< the peer's identity page mapped here, or NULL */
-    smsc_cma_reason_t reason;         /**< SMSC_CMA_REASON_NONE if it passed */
-    smsc_cma_direction_t direction;   /**< which call was the last tried */
-    int error;                        /**< errno of that call, 0 if none */
+    void *page;                     /**< the peer's identity page mapped here, or NULL */
+    smsc_cma_reason_t reason;       /**< SMSC_CMA_REASON_NONE if it passed */
+    smsc_cma_direction_t direction; /**< which call was the last tried */
+    int error;                      /**< errno of that call, 0 if none */
 } smsc_cma_peer_t;
 
 /**
@@ -57,12 +57,13 @@ typedef struct smsc_cma_peer_t {
  * @param[in]  sys      system calls
  * @param[in]  own      identity of the caller
  * @param[in]  record   checked record of the peer
- * @param[in]  scratch  which scratch word of the peer is ours, any number (a rank on this node); two
- *                      users of one word do not disturb the data, only each other's trial, which
- *                      is repeated
+ * @param[in]  scratch  which scratch word of the peer is ours, any number (a rank on this node);
+ *                      two users of one word do not disturb the data, only each other's trial,
+ *                      which is repeated
  * @param[out] peer     always filled; to be released whatever the result
  * @return peer->reason
- * **Context** any thread. **Cost** about a dozen system calls if the peer passes, one if it is refused.
+ * **Context** any thread. **Cost** about a dozen system calls if the peer passes, one if it is
+ * refused.
  */
 smsc_cma_reason_t smsc_cma_probe_peer(const smsc_cma_probe_sys_t *sys,
                                       const smsc_cma_identity_t *own,
@@ -72,7 +73,8 @@ smsc_cma_reason_t smsc_cma_probe_peer(const smsc_cma_probe_sys_t *sys,
 /** @brief Unmap what the probe mapped. */
 void smsc_cma_probe_release(smsc_cma_peer_t *peer);
 
-/** @brief The real map function: through the peer's descriptor table in procfs, nothing is created. */
+/** @brief The real map function: through the peer's descriptor table in procfs, nothing is
+ * created. */
 void *smsc_cma_probe_map(pid_t pid, const smsc_cma_modex_t *record);
 
 /** @return a word for counters and lists, for instance "denied" */

@@ -50,7 +50,7 @@ extern mca_smsc_module_t mca_smsc_cma_module;
 
 typedef struct mca_smsc_cma_endpoint_t {
     mca_smsc_endpoint_t super;
-    bool self;               /**< the peer is this process */
+    bool self;                /**< the peer is this process */
     opal_atomic_int32_t lost; /**< OPAL_SUCCESS, or the code that ended this endpoint */
     smsc_cma_peer_t peer;
 } mca_smsc_cma_endpoint_t;
