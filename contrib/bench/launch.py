@@ -5,6 +5,7 @@ Called by run_ab.py, run, ab and tune. Knows nothing of what is measured. Must n
 process behind: every launch is bounded in time and its whole process tree is ended with it.
 """
 
+import ctypes
 import hashlib
 import os
 import re
@@ -12,12 +13,14 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+PR_SET_CHILD_SUBREAPER = 36
 CFLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
 # Programs that are built with an MPI's compiler, and those that know no MPI.
 MPI_PROGRAMS = {
@@ -214,40 +217,74 @@ def _start_time(pid):
     return text[text.rindex(")") + 2:].split()[19]
 
 
-def end_tree(process, patience=3.0):
-    """End a launcher and everything it started: politely, then for certain."""
-    family = _children(process.pid)
+def _adopt_orphans():
+    """Make this process the parent of descendants whose own parent ends (Linux): so that one that
+    has put itself in the background is still found and ended."""
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (OSError, AttributeError):
+        pass
+
+
+def _end_family():
+    """End all descendants of this process for certain. Returns how many there were."""
+    count = 0
+    for _ in range(5):
+        family = [(pid, start) for pid, start in _children(os.getpid())
+                  if _start_time(pid) == start]
+        for pid, start in family:
+            if _start_time(pid) == start:  # a reused number is somebody else's process
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    count += 1
+                except ProcessLookupError:
+                    pass
+        for pid, _ in family:
+            try:
+                os.waitpid(pid, 0)
+            except ChildProcessError:
+                pass  # its parent was another one of the family
+        if not family:
+            break
+    return count
+
+
+def _end(process, patience=3.0):
+    """End a launcher, politely at first, and everything that it left."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(patience)
         except subprocess.TimeoutExpired:
-            family = _children(process.pid) or family
             process.kill()
             process.wait()
-    for pid, start in family:
-        if _start_time(pid) == start:  # a reused number is somebody else's process
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+    return _end_family()
 
 
 def launch(command, env, timeout, cwd=None):
-    """Run a command to its end or its time limit. On Ctrl-C the tree is ended first."""
+    """Run a command to its end or its time limit and end whatever it leaves behind.
+
+    The driver has no other children while this runs. On Ctrl-C the tree is ended first. Output
+    goes through files: a process that outlives the command could hold a pipe open.
+    """
+    _adopt_orphans()
     start = time.monotonic()
-    process = subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               errors="replace", start_new_session=True)
-    timed_out = False
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        end_tree(process)
-        out, err = process.communicate()
-    except BaseException:
-        end_tree(process)
-        process.communicate()
-        raise
-    return Outcome(process.returncode, out, err, time.monotonic() - start, timed_out)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
+                                       stdout=out, stderr=err, start_new_session=True)
+        except OSError as error:
+            return Outcome(127, "", f"{command[0]}: {error.strerror}", 0.0, False)
+        timed_out = False
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        finally:
+            _end(process)
+        seconds = time.monotonic() - start
+        texts = []
+        for f in (out, err):
+            f.seek(0)
+            texts.append(f.read().decode(errors="replace"))
+    return Outcome(process.returncode, *texts, seconds, timed_out)
