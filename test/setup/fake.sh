@@ -55,8 +55,7 @@ all: \$(FILES:=.o)
 	@sleep \$\${FAKE_SLOW:-0}
 	@if [ -n "\$\$FAKE_FAIL" ]; then echo "x.c:1:1: error: planted fault"; exit 1; fi
 	@if [ -n "\$\$FAKE_MB" ]; then dd if=/dev/zero of=\$@.tmp bs=1M count=\$\$FAKE_MB; else echo x >\$@.tmp; fi
-	@if [ -n "\$\$FAKE_TRACE" ]; then echo "\$@" >>"\$\$FAKE_TRACE"; fi
-	@mv \$@.tmp \$@
+	@mv \$@.tmp \$@; if [ -n "\$\$FAKE_TRACE" ]; then echo "\$@" >>"\$\$FAKE_TRACE"; fi
 install: all
 	bash -c '. $src/fake_install.sh; fake_install "\$(DESTDIR)$prefix" 5.0.99 headers'
 	sed -i "s|\$(DESTDIR)||g" \$(DESTDIR)$prefix/bin/ompi_info
