@@ -94,13 +94,20 @@ static bool may_speak(void)
 /* MPI_T has no name for size_t. */
 _Static_assert(sizeof(size_t) == sizeof(unsigned long), "counters are read as unsigned long");
 
+/* What belongs to a copy counts from when the reader's handle starts; what belongs to an endpoint is
+ * a state, because nobody can start a handle before the endpoints are made in MPI_Init. */
 static void register_counter(int counter, const char *name, const char *help)
 {
-    (void) mca_base_component_pvar_register(
-        &mca_smsc_cma_component.super.smsc_version, name, help, OPAL_INFO_LVL_4,
-        MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL,
-        MCA_BASE_VAR_BIND_NO_OBJECT, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS,
-        NULL, NULL, NULL, (void *) &mca_smsc_cma_component.counter[counter]);
+    const int class = MCA_SMSC_CMA_ENDPOINTS > counter ? MCA_BASE_PVAR_CLASS_COUNTER
+                                                       : MCA_BASE_PVAR_CLASS_LEVEL;
+
+    (void) mca_base_component_pvar_register(&mca_smsc_cma_component.super.smsc_version, name, help,
+                                            OPAL_INFO_LVL_4, class, MCA_BASE_VAR_TYPE_UNSIGNED_LONG,
+                                            NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+                                            MCA_BASE_PVAR_FLAG_READONLY
+                                                | MCA_BASE_PVAR_FLAG_CONTINUOUS,
+                                            NULL, NULL, NULL,
+                                            (void *) &mca_smsc_cma_component.counter[counter]);
 }
 
 static void register_counters(void)
