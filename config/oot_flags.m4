@@ -40,7 +40,7 @@ static _Atomic uint64_t word;
 AC_DEFUN([OOT_FLAGS], [
     OOT_C11_ATOMICS([], [AC_MSG_ERROR([$CC has no lock-free C11 atomics (stdatomic.h); gcc 4.9 or clang 3.6 or newer is needed])])
 
-    smx_CFLAGS="-std=gnu11 -Wall -Wextra -fno-strict-aliasing -pthread"
+    smx_CFLAGS="-std=gnu11 -Wall -Wextra -fno-strict-aliasing -pthread${oot_CFLAGS:+ }$oot_CFLAGS"
     # Where Open MPI was configured without visibility its OPAL_DECLSPEC is empty and would hide our component, too.
     AC_MSG_CHECKING([if the headers of Open MPI mark what is visible])
     oot_save_CPPFLAGS="$CPPFLAGS"
@@ -54,8 +54,6 @@ AC_DEFUN([OOT_FLAGS], [
     AS_IF([test $oot_visibility = yes], [OOT_TRY_FLAG([smx_CFLAGS], [-fvisibility=hidden])])
     OOT_TRY_FLAG([smx_CFLAGS], [-fstack-protector-strong])
     OOT_TRY_FLAG([smx_CFLAGS], [-fstack-clash-protection])
-    OOT_TRY_FLAG([smx_CFLAGS], [-Wformat-security])
-    OOT_TRY_FLAG([smx_CFLAGS], [-Wno-unused-command-line-argument])
 
     # Function calls inside a plugin must not end in the code of the same name that is linked into libopen-pal,
     # hence -Bsymbolic and the short list of exports.

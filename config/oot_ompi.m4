@@ -58,7 +58,7 @@ AC_DEFUN([OOT_OMPI_FIND], [
 # OOT_OMPI_PATH(variable, kind)
 # What ompi_info knows about one of its folders.
 AC_DEFUN([OOT_OMPI_PATH], [
-    $1=`OMPI_MCA_mca_base_component_path= "$OMPI_INFO" --path $2 --parsable 2>/dev/null | sed -n 's/^path:$2://p' | head -n 1`
+    $1=`(unset OMPI_MCA_mca_base_component_path; "$OMPI_INFO" --path $2 --parsable) 2>/dev/null | sed -n 's/^path:$2://p' | head -n 1`
     AS_IF([test -z "$$1"],
           [AC_MSG_ERROR([$OMPI_INFO does not tell its $2; is it an Open MPI 5?])])
 ])
@@ -178,6 +178,61 @@ AC_DEFUN([OOT_OMPI_CHECK_LIBRARY], [
           [AC_MSG_RESULT([no])
            AC_MSG_ERROR([cannot link with libopen-pal of Open MPI in $OOT_OMPI_LIBDIR; OOT_OMPI_HEADERS_HINT])])
     AC_MSG_RESULT([$oot_LIBS])
+
+    # OPAL's macros for the exchange of addresses call PMIx. It has to be the library that libopen-pal uses,
+    # which may be there without what -lpmix needs.
+    AC_MSG_CHECKING([for the libpmix that libopen-pal uses])
+    oot_pmix=`ldd "$OOT_OMPI_OPAL_LIBDIR/libopen-pal.so" 2>/dev/null | sed -n 's/^.*libpmix\.so@<:@^ @:>@* *=> *\(@<:@^ @:>@*\).*/\1/p' | head -n 1`
+    AS_CASE([$oot_pmix], [/*], [oot_pmix_dir=`dirname "$oot_pmix"`], [oot_pmix_dir="$OOT_OMPI_LIBDIR"])
+    oot_found_pmix=
+    for oot_try in "-L$oot_pmix_dir -lpmix" "-L$OOT_OMPI_LIBDIR -lpmix" \
+                   "`$PKG_CONFIG --libs pmix 2>/dev/null`" "-Wl,$oot_pmix"; do
+        AS_IF([test -z "$oot_found_pmix"],
+              [LIBS="$oot_LIBS $oot_try -Wl,-rpath,$OOT_OMPI_OPAL_LIBDIR -Wl,-rpath,$oot_pmix_dir $oot_save_LIBS"
+               AC_LINK_IFELSE([AC_LANG_PROGRAM([[extern int PMIx_Initialized(void);]], [[return PMIx_Initialized();]])],
+                              [oot_found_pmix="$oot_try"])])
+    done
+    LIBS="$oot_save_LIBS"
+    AS_IF([test -z "$oot_found_pmix"],
+          [AC_MSG_RESULT([no])
+           AC_MSG_ERROR([cannot link with the libpmix that Open MPI uses (${oot_pmix:-not known}); on Debian or Ubuntu: apt-get install libpmix-dev])])
+    AC_MSG_RESULT([$oot_found_pmix])
+    oot_LIBS="$oot_LIBS $oot_found_pmix"
+
+    # The headers use 128-bit atomics if Open MPI's own compiler flags allow them; ours have to follow.
+    AC_MSG_CHECKING([what the atomics of the headers need])
+    oot_found_flag=no
+    oot_save_CPPFLAGS="$CPPFLAGS"
+    oot_save_CFLAGS="$CFLAGS"
+    CPPFLAGS="$CPPFLAGS $oot_CPPFLAGS -I$srcdir/config/compat"
+    for oot_try in "" -mcx16 -latomic; do
+        AS_IF([test "$oot_found_flag" = no],
+              [AS_CASE([$oot_try], [-l*], [LIBS="$oot_LIBS $oot_try $oot_save_LIBS"],
+                       [CFLAGS="$oot_save_CFLAGS $oot_try"
+                        LIBS="$oot_LIBS $oot_save_LIBS"])
+               LIBS="$LIBS -Wl,-rpath,$OOT_OMPI_OPAL_LIBDIR -Wl,-rpath,$oot_pmix_dir"
+               AC_LINK_IFELSE([AC_LANG_PROGRAM([[
+#include "opal_config.h"
+#include "opal/sys/atomic.h"
+#include "opal/class/opal_lifo.h"
+]], [[opal_lifo_t lifo;
+      opal_list_item_t item;
+      OBJ_CONSTRUCT(&lifo, opal_lifo_t);
+      (void) opal_lifo_push_atomic(&lifo, &item);
+      return NULL == opal_lifo_pop_atomic(&lifo);]])],
+                              [oot_found_flag="$oot_try"])])
+    done
+    CPPFLAGS="$oot_save_CPPFLAGS"
+    CFLAGS="$oot_save_CFLAGS"
+    LIBS="$oot_save_LIBS"
+    AS_CASE([$oot_found_flag],
+            [no], [AC_MSG_RESULT([unknown])
+                   AC_MSG_ERROR([the atomics in the headers of Open MPI $OOT_OMPI_VERSION do not compile with $CC; use the compiler that Open MPI was built with (see config.log)])],
+            [''], [AC_MSG_RESULT([nothing])],
+            [-l*], [AC_MSG_RESULT([$oot_found_flag])
+                    oot_LIBS="$oot_LIBS $oot_found_flag"],
+            [AC_MSG_RESULT([$oot_found_flag])
+             oot_CFLAGS="$oot_found_flag"])
 ])
 
 # The installed headers include ones that are not installed; ours stand in for them. Open MPI keeps the
@@ -187,7 +242,8 @@ AC_DEFUN([OOT_OMPI_CHECK_ABI], [
     oot_save_CPPFLAGS="$CPPFLAGS"
     oot_save_LIBS="$LIBS"
     CPPFLAGS="$CPPFLAGS $oot_CPPFLAGS -I$srcdir/config/compat"
-    LIBS="$oot_LIBS -Wl,-rpath,$OOT_OMPI_OPAL_LIBDIR $LIBS"
+    LIBS="$oot_LIBS -Wl,-rpath,$OOT_OMPI_OPAL_LIBDIR -Wl,-rpath,$oot_pmix_dir $LIBS"
+    CFLAGS="$CFLAGS $oot_CFLAGS"
     AC_RUN_IFELSE([AC_LANG_PROGRAM([[
 #include "opal_config.h"
 #include "opal/class/opal_list.h"
@@ -205,5 +261,6 @@ AC_DEFUN([OOT_OMPI_CHECK_ABI], [
          AC_MSG_ERROR([the headers of Open MPI $OOT_OMPI_VERSION do not compile or do not fit its libopen-pal; see config.log])],
         [AC_MSG_RESULT([not checked, cross-compiling])])
     CPPFLAGS="$oot_save_CPPFLAGS"
+    CFLAGS="$oot_save_CFLAGS"
     LIBS="$oot_save_LIBS"
 ])
