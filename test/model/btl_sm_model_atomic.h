@@ -4,9 +4,9 @@
  *
  * The atomic verbs of btl_sm_atomic.h on top of the explorer (explore.h).
  *
- * Included by btl_sm_atomic.h when BTL_SM_MODEL is defined, in place of <stdatomic.h>. The types keep
- * their size, so that every layout assertion of the L0 headers still holds. Each use of a verb is a
- * "site" of its own, which the mutant runs weaken one at a time.
+ * Included by btl_sm_atomic.h when BTL_SM_MODEL is defined, in place of <stdatomic.h>. The types
+ * keep their size, so that every layout assertion of the L0 headers still holds. Each use of a verb
+ * is a "site" of its own, which the mutant runs weaken one at a time.
  */
 #ifndef TEST_MODEL_BTL_SM_MODEL_ATOMIC_H
 #define TEST_MODEL_BTL_SM_MODEL_ATOMIC_H

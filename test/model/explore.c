@@ -162,7 +162,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/** The key of a graph is a sum over its parts, so that adding a part costs the same in any graph. */
+/** The key of a graph is a sum over its parts, so that adding one costs the same in any graph. */
 static void key_change(graph_t *g, uint64_t part, int sign)
 {
     g->key[0] += (uint64_t) sign * mix(part);
@@ -398,7 +398,7 @@ static unsigned co_index(const graph_t *g, unsigned loc, uint16_t id)
     return i;
 }
 
-/** Place in coherence order of the last write of `loc` that the next event of `thread` must know. */
+/** Place in coherence order of the last write of `loc` that `thread` must know. */
 static unsigned co_known(const graph_t *g, int thread, unsigned loc)
 {
     unsigned known = 0;

@@ -8,8 +8,8 @@
  * unchanged on top of it) and by the scenarios m_*.c. Never part of a plugin.
  *
  * The memory model is RC11 ("Repairing sequential consistency in C/C++11", PLDI 2017) with the
- * release sequences of C++20: an execution is a graph of events with reads-from and coherence order;
- * happens-before, coherence, atomicity and the order of seq_cst fences decide which graphs exist.
+ * release sequences of C++20: an execution is a graph of events with reads-from and coherence
+ * order; happens-before, coherence, atomicity and the order of seq_cst fences decide which graphs exist.
  * Cycles of program order and reads-from are left out, as in RC11. Plain accesses that are not
  * ordered by happens-before are reported as data races.
  *

@@ -60,7 +60,7 @@ static void take_both(void)
     }
 }
 
-/* --- the first message of a pair --------------------------------------------------------------- */
+/* --- the first message of a pair ------------------------------------------------------------ */
 
 static void open_and_send(btl_sm_fbox_tx_t *tx)
 {
@@ -135,7 +135,7 @@ static void self_ringer(void)
     }
 }
 
-/* --- a cell that belonged to another peer before ------------------------------------------------ */
+/* --- a cell that belonged to another peer before --------------------------------------------- */
 
 static void old_cell(void)
 {

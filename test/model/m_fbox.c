@@ -2,8 +2,8 @@
  * Copyright (c) 2026 The project's contributors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fast box under the explorer: btl_sm_fbox.h itself, one producer and one consumer, rings of four to
- * eight lines so that a few messages wrap, fill and reuse them.
+ * Fast box under the explorer: btl_sm_fbox.h itself, one producer and one consumer, rings of four
+ * to eight lines so that a few messages wrap, fill and reuse them.
  *
  * Payload words are plain accesses: reading one that is not published, or writing one that is not
  * given back, is a data race and found as such. All payload words look like header words with the

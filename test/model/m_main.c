@@ -6,8 +6,8 @@
  *
  *   m_main litmus         the checks of the explorer itself
  *   m_main scenarios      every scenario of the protocols
- *   m_main mutants        every acquire, release, relaxed store and fence weakened alone: each mutant
- *                         has to be found by at least one scenario
+ *   m_main mutants        every acquire, release, relaxed store and fence weakened alone: each
+ *                         mutant has to be found by at least one scenario
  *   m_main edges          every edge weakened at both ends
  *   m_main trace NAME     print the faulty execution of one scenario
  *   m_main trace NAME acquire|release|drop FILE:LINE   the same of a mutant
