@@ -9,9 +9,9 @@
  *
  * The memory model is RC11 ("Repairing sequential consistency in C/C++11", PLDI 2017) with the
  * release sequences of C++20: an execution is a graph of events with reads-from and coherence
- * order; happens-before, coherence, atomicity and the order of seq_cst fences decide which graphs exist.
- * Cycles of program order and reads-from are left out, as in RC11. Plain accesses that are not
- * ordered by happens-before are reported as data races.
+ * order; happens-before, coherence, atomicity and the order of seq_cst fences decide which graphs
+ * exist. Cycles of program order and reads-from are left out, as in RC11. Plain accesses that are
+ * not ordered by happens-before are reported as data races.
  *
  * All graphs are reached by adding one event of any thread at a time with every possible choice;
  * graphs seen before are cut off by a table. That is slower than a clever reduction and easy to
