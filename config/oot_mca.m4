@@ -38,7 +38,7 @@ AC_DEFUN([OOT_MCA_COMPONENT_DONE], [
            OOT_MCA_PLUGINS="$OOT_MCA_PLUGINS mca_$2_$3"
            # what dsofirst is to prefer unless told otherwise: everything that is built beside it
            AS_CASE([$2], [allocator], [],
-                   [smx_DSOFIRST_DEFAULT="$smx_DSOFIRST_DEFAULT${smx_DSOFIRST_DEFAULT:+,}$2:$3"])],
+                   [smx_DSOFIRST_DEFAULT="$2:$3${smx_DSOFIRST_DEFAULT:+,}$smx_DSOFIRST_DEFAULT"])],
           [AC_MSG_RESULT([no])])
     OOT_MCA_DIST_SUBDIRS="$OOT_MCA_DIST_SUBDIRS $1/mca/$2/$3"
 ])

@@ -180,14 +180,20 @@ static void prefer_plugin(const char *framework_name, const char *name)
             framework_name, name);
         return;
     }
-    if (mca_base_framework_is_registered(framework) || !is_linked_in(framework, name)) {
-        opal_output_verbose(
-            MCA_BASE_VERBOSE_COMPONENT, verbose_output,
-            "allocator/dsofirst: %s/%s is not linked in or already chosen: nothing to do",
-            framework_name, name);
+    path = find_plugin(framework, name);
+    if (!is_linked_in(framework, name)) {
+        if (NULL == path) {
+            SAY("allocator_dsofirst_components: %s:%s ignored, there is no such component",
+                framework_name, name);
+        }
         return;
     }
-    path = find_plugin(framework, name);
+    if (mca_base_framework_is_registered(framework)) {
+        opal_output_verbose(MCA_BASE_VERBOSE_COMPONENT, verbose_output,
+                            "allocator/dsofirst: too late for %s/%s, its framework has chosen",
+                            framework_name, name);
+        return;
+    }
     if (NULL == path) {
         SAY("allocator/dsofirst: no mca_%s_%s.so in %s: Open MPI's own %s/%s is used",
             framework_name, name, mca_base_component_path, framework_name, name);
