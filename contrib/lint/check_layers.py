@@ -88,6 +88,8 @@ def check_component_file(path, layers):
         if own is not None and component_of(own) is not None:
             if component_of(own) != component:
                 fault(path, "includes %s of another component" % own)
+            elif 1 == layer and os.path.basename(own) == main_header(component):
+                pass  # for its types
             elif layers.get(own) is not None and layers[own] > layer:
                 fault(path, "layer %d includes %s of layer %d" % (layer, own, layers[own]))
             continue
@@ -99,6 +101,11 @@ def check_component_file(path, layers):
             if name.startswith("opal/mca/smsc/") and name != "opal/mca/smsc/smsc.h":
                 if component != "opal/mca/smsc/cma":
                     fault(path, "reaches single copy by %s instead of smsc.h" % name)
+
+
+def main_header(component):
+    """The header with the component's and the module's types: btl_sm.h of opal/mca/btl/sm."""
+    return "_".join(component.split("/")[-2:]) + ".h"
 
 
 def check_cycles(layers):

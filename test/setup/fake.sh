@@ -47,19 +47,20 @@ src=$(cd "$(dirname "$0")" && pwd)
 for arg; do case $arg in --prefix=*) prefix=${arg#*=} ;; esac; done
 [ -z "$FAKE_TRACE" ] || echo configure >>"$FAKE_TRACE"
 cat >Makefile <<MAKE
+.RECIPEPREFIX = >
 .PHONY: all install
 FILES = f1 f2 f3 f4
 all: \$(FILES:=.o)
 %.o:
-	@echo "  CC       \$@"
-	@sleep \$\${FAKE_SLOW:-0}
-	@if [ -n "\$\$FAKE_FAIL" ]; then echo "x.c:1:1: error: planted fault"; exit 1; fi
-	@if [ -n "\$\$FAKE_MB" ]; then dd if=/dev/zero of=\$@.tmp bs=1M count=\$\$FAKE_MB; else echo x >\$@.tmp; fi
-	@mv \$@.tmp \$@; if [ -n "\$\$FAKE_TRACE" ]; then echo "\$@" >>"\$\$FAKE_TRACE"; fi
+>@echo "  CC       \$@"
+>@sleep \$\${FAKE_SLOW:-0}
+>@if [ -n "\$\$FAKE_FAIL" ]; then echo "x.c:1:1: error: planted fault"; exit 1; fi
+>@if [ -n "\$\$FAKE_MB" ]; then dd if=/dev/zero of=\$@.tmp bs=1M count=\$\$FAKE_MB; else echo x >\$@.tmp; fi
+>@mv \$@.tmp \$@; if [ -n "\$\$FAKE_TRACE" ]; then echo "\$@" >>"\$\$FAKE_TRACE"; fi
 install: all
-	bash -c '. $src/fake_install.sh; fake_install "\$(DESTDIR)$prefix" 5.0.99 headers'
-	sed -i "s|\$(DESTDIR)||g" \$(DESTDIR)$prefix/bin/ompi_info
-	@sleep \$\${FAKE_SLOW_INSTALL:-0}
+>bash -c '. $src/fake_install.sh; fake_install "\$(DESTDIR)$prefix" 5.0.99 headers'
+>sed -i "s|\$(DESTDIR)||g" \$(DESTDIR)$prefix/bin/ompi_info
+>@sleep \$\${FAKE_SLOW_INSTALL:-0}
 MAKE
 SCRIPT
     chmod +x "$tree/openmpi-5.0.99/configure"
@@ -77,14 +78,15 @@ fake_checkout() {
 for arg; do case $arg in --with-plugin-dir=*) plugins=${arg#*=} ;; esac; done
 [ -z "$FAKE_TRACE" ] || echo plugin-configure >>"$FAKE_TRACE"
 cat >Makefile <<MAKE
+.RECIPEPREFIX = >
 .PHONY: all install
 OOT_PMIX_PLUGINS = /fake/pmix
 all:
-	@if [ -n "\$\$FAKE_PLUGIN_FAIL" ]; then echo "cma.c:7: error: planted plugin fault"; exit 1; fi
+>@if [ -n "\$\$FAKE_PLUGIN_FAIL" ]; then echo "cma.c:7: error: planted plugin fault"; exit 1; fi
 install:
-	mkdir -p $plugins
-	echo plugin >$plugins/mca_smsc_cma.so
-	echo plugin >$plugins/mca_btl_sm.so
+>mkdir -p $plugins
+>echo plugin >$plugins/mca_smsc_cma.so
+>echo plugin >$plugins/mca_btl_sm.so
 MAKE
 SCRIPT
     chmod +x "$dir/configure"
