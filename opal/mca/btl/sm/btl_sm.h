@@ -111,6 +111,7 @@ struct mca_btl_base_endpoint_t {
     btl_sm_fbox_rx_t rx __opal_attribute_aligned__(64);
     uint32_t rx_idle;     /* polls in a row that found nothing */
     uint8_t rx_place;     /* MCA_BTL_SM_RX_* */
+    uint8_t rx_ahead;     /* lines to fetch ahead while waiting for a message */
     unsigned char *parts; /* message that arrives in parts */
     size_t parts_length;
     size_t parts_capacity;
@@ -279,6 +280,9 @@ struct mca_btl_sm_component_t {
     size_t cooperate_limit;
     size_t cooperate_chunk;
     size_t max_readers;
+    size_t spin_looks;
+    size_t idle_spin;
+    size_t idle_yield;
     unsigned int prefault_threads;
     bool serialize_polling;
     bool huge_pages;

@@ -232,6 +232,30 @@ static inline enum btl_sm_fbox_rc btl_sm_fbox_peek(const btl_sm_fbox_rx_t *rx, u
     return BTL_SM_FBOX_OK;
 }
 
+/** @brief Is there nothing to peek? For a waiting loop; orders nothing, so peek must follow. */
+static inline int btl_sm_fbox_empty(const btl_sm_fbox_rx_t *rx)
+{
+    uint64_t offset = (rx->consumed - rx->start) & (rx->size - 1);
+
+    return 0 == btl_sm_load_relaxed(btl_sm_fbox_word(rx->base, offset));
+}
+
+/**
+ * @brief Fetch lines ahead that the next record will probably take, while waiting for it.
+ * @param[in] lines  after the one with the header word
+ *
+ * Without it the second line of a record costs a transfer of its own after the first (115 ns between
+ * distant cores of a Zen 5), because nothing announces it. A hint, orders nothing.
+ */
+static inline void btl_sm_fbox_ahead(const btl_sm_fbox_rx_t *rx, unsigned lines)
+{
+    uint64_t offset = rx->consumed - rx->start;
+
+    for (unsigned i = 1; i <= lines; ++i) {
+        __builtin_prefetch(rx->base + ((offset + BTL_SM_LINE * i) & (rx->size - 1)));
+    }
+}
+
 /**
  * @brief Give the record that was peeked back to the producer.
  * @param[in,out] rx   consumer state

@@ -89,6 +89,14 @@ static struct param table[] = {
     {"max_readers", &mca_btl_sm_component.max_readers, 4, 0, BTL_SM_MAX_CELLS, OPAL_INFO_LVL_6,
      "Most processes that copy from one process at the same time by single copy in chunks (count, 0 "
      "to 1024, 0 = no bound): the kernel's lock on the source's memory map is what they share"},
+    {"spin_looks", &mca_btl_sm_component.spin_looks, 20, 0, 1 << 16, OPAL_INFO_LVL_9,
+     "Looks at the fast boxes per call of the progress function while the process only waits (count, "
+     "0 to 65536)"},
+    {"idle_spin", &mca_btl_sm_component.idle_spin, 20, 0, 1 << 30, OPAL_INFO_LVL_9,
+     "With more ranks than cores: empty polls before the processor is given up (count, 0 to 2^30)"},
+    {"idle_yield", &mca_btl_sm_component.idle_yield, 30, 0, 1 << 30, OPAL_INFO_LVL_9,
+     "With more ranks than cores: empty polls before the process sleeps until a message wakes it "
+     "(count, 0 to 2^30)"},
 };
 
 /** Only one rank of a node speaks. */

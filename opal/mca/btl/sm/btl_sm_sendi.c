@@ -24,14 +24,13 @@
 static inline size_t gather(unsigned char *to, struct opal_convertor_t *convertor,
                             const void *header, size_t header_size, size_t payload_size)
 {
-    if (OPAL_LIKELY(OB1_MATCH_HEADER == header_size)) {
-        btl_sm_copy_small(to, header, OB1_MATCH_HEADER);
-    } else {
-        btl_sm_copy_small(to, header, header_size);
-    }
-    to += header_size;
     if (0 == payload_size) {
         /* the convertor may be uninitialized */
+        if (OPAL_LIKELY(OB1_MATCH_HEADER == header_size)) {
+            btl_sm_copy_small(to, header, OB1_MATCH_HEADER);
+        } else {
+            btl_sm_copy_small(to, header, header_size);
+        }
         return header_size;
     }
     if (OPAL_LIKELY(!opal_convertor_need_buffers(convertor)
@@ -39,11 +38,19 @@ static inline size_t gather(unsigned char *to, struct opal_convertor_t *converto
         void *from;
 
         opal_convertor_get_current_pointer(convertor, &from);
-        btl_sm_copy_small(to, from, payload_size);
+        if (OPAL_LIKELY(OB1_MATCH_HEADER == header_size)) {
+            btl_sm_copy_record(to, header, OB1_MATCH_HEADER, from, payload_size);
+        } else if (header_size <= BTL_SM_COPY_FIRST) {
+            btl_sm_copy_record(to, header, header_size, from, payload_size);
+        } else {
+            memcpy(to, header, header_size);
+            memcpy(to + header_size, from, payload_size);
+        }
     } else {
-        struct iovec iov = {.iov_base = to, .iov_len = payload_size};
+        struct iovec iov = {.iov_base = to + header_size, .iov_len = payload_size};
         uint32_t count = 1;
 
+        btl_sm_copy_small(to, header, header_size);
         (void) opal_convertor_pack(convertor, &iov, &count, &payload_size);
     }
     return header_size + payload_size;
