@@ -2,8 +2,8 @@
  * Copyright (c) 2026 The project's contributors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Unit test of btl_sm_fbox.h, one process: each call on a state that was set up for it. Positions at
- * and around the end of the ring, counters at the wrap of 64 bits, sequence numbers at that of 16,
+ * Unit test of btl_sm_fbox.h, one process: each call on a state that was set up for it. Positions
+ * at and around the end of the ring, counters at the wrap of 64 bits, sequence numbers at that of 16,
  * everything that a hostile or broken peer can leave in a header word or a tail.
  */
 #include "btl_sm_fbox.h"
@@ -335,7 +335,7 @@ static void hostile_tails(void)
     tap_same(btl_sm_fbox_reserve(&tx, 8, &payload), BTL_SM_FBOX_EMPTY, "nor does one far ahead");
 }
 
-/** A pair moves to a larger ring: counters carry on, the old tail says nothing about the new one. */
+/** A pair moves to a larger ring: counters carry on, the old tail says nothing of the new. */
 static void switches(void)
 {
     static unsigned char large[4 * SIZE] __attribute__((aligned(64)));

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 The project's contributors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Unit test of btl_sm_layout.h: what lies in shared memory has the places that are published, and no
- * two kinds of writers share a pair of cache lines.
+ * Unit test of btl_sm_layout.h: what lies in shared memory has the places that are published, and
+ * no two kinds of writers share a pair of cache lines.
  *
  * The numbers below are the layout of version 1. If one changes, BTL_SM_LAYOUT_VERSION must too.
  */
