@@ -34,8 +34,13 @@ class Side:
     check: bool = True      # hold the subject to what it promises about loaded files
 
     def environment(self, more=None):
-        """Environment of the launcher."""
-        return {**self.mpi.env, **self.subject.env, **(more or {})}
+        """Environment of the launcher. Programs that were linked elsewhere find this MPI's
+        library through LD_LIBRARY_PATH."""
+        env = {**self.mpi.env, **self.subject.env, **(more or {})}
+        lib = str(Path(self.mpi.mpirun).resolve().parent.parent / "lib")
+        if self.mpi.flavour == "ompi" and lib not in ("/usr/lib", "/lib"):
+            env["LD_LIBRARY_PATH"] = f"{lib}:{env.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+        return env
 
 
 def disturbed(cells, np, cores):
@@ -104,11 +109,11 @@ class Job:
         run.seconds = round(time.monotonic() - start, 3)
         if not run.problem and not run.values:
             run.problem = "no results in the output"
-        if side.check and side.mpi and run.context.get("files") is not None:
-            problems = subjects_module.check_files(side.subject, run.context["files"],
-                                                   side.mpi.plugin_dir)
-            if problems:
-                run.problem = "; ".join(problems)
+        if side.check and side.mpi and not run.problem:
+            files = run.context.get("files")
+            problems = subjects_module.check_files(side.subject, files, side.mpi.plugin_dir) \
+                if files else ["the ranks did not say which files they had loaded"]
+            run.problem = "; ".join(problems)
         add_checksums(run.context)
         return run
 
@@ -225,7 +230,8 @@ class Block:
     sides: list
     repetitions: int = 10
     least: int = 3          # repetitions that are done even if time is short
-    seconds: float = 1e9    # time after which no further repetition begins
+    seconds: float = 1e9    # time after which no further repetition begins; a machine so slow
+                            # that `least` takes 1.3 times as long is not waited for either
     retries: int = 2        # disturbed repetitions that are done again, at most
 
 
@@ -261,10 +267,14 @@ class Executor:
         self.sink(run)
         return run
 
-    def _repetition(self, block, repetition, jobs):
-        """All jobs once with all sides; returns the jobs of which a run was disturbed."""
+    def _repetition(self, block, repetition, jobs, stop=None):
+        """All jobs once with all sides; returns the jobs of which a run was disturbed. After
+        `stop` (time.monotonic) no further job begins; the sides of a job stay together."""
         again = []
         for job in jobs:
+            if stop is not None and time.monotonic() > stop:
+                self.done += len(block.sides)
+                continue
             for index in order(len(block.sides), repetition):
                 run = self._one(job, block.sides[index], repetition)
                 if run and run.disturbed and job not in again:
@@ -279,7 +289,8 @@ class Executor:
         while repetition < block.repetitions:
             if repetition >= block.least and time.monotonic() - start > block.seconds:
                 break
-            again += self._repetition(block, repetition, block.jobs)
+            late = start + 1.3 * block.seconds if repetition else None
+            again += self._repetition(block, repetition, block.jobs, late)
             repetition += 1
         self.done += (block.repetitions - repetition) * len(block.jobs) * len(block.sides)
         for extra in range(block.retries):
