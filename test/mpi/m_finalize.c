@@ -96,7 +96,7 @@ static int mode_unfinished(void)
     return status;
 }
 
-static int mode_early(void)
+static void __attribute__((noreturn)) mode_early(void)
 {
     some_traffic(5);
     if (chk_rank == chk_np - 1) {
@@ -108,7 +108,7 @@ static int mode_early(void)
     }
 }
 
-static int mode_abort(void)
+static void __attribute__((noreturn)) mode_abort(void)
 {
     const int who = (int) (chk_seed % (uint64_t) chk_np);
     for (int i = 0;; i++) {
@@ -258,10 +258,10 @@ int main(int argc, char **argv)
         return mode_unfinished();
     }
     if (0 == strcmp(mode, "early")) {
-        return mode_early();
+        mode_early();
     }
     if (0 == strcmp(mode, "abort")) {
-        return mode_abort();
+        mode_abort();
     }
     if (0 == strcmp(mode, "fork")) {
         return mode_fork();

@@ -76,7 +76,7 @@ static void test_startall(int rounds)
     chk_result("%d persistent pairs, started together and one by one, %d rounds", N, rounds);
 }
 
-#if MPI_VERSION >= 4
+#if CHK_MPI4
 /* Partitions made ready in random order and late; the receiver looks at them as they come. */
 static void test_partitioned(int rounds)
 {
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
     right = (chk_rank + 1) % chk_np;
     left = (chk_rank + chk_np - 1) % chk_np;
     test_startall(rounds);
-#if MPI_VERSION >= 4
+#if CHK_MPI4
     test_partitioned(rounds);
 #else
     chk_skip("partitioned messages", "the library is older than MPI 4");

@@ -146,6 +146,17 @@ static void round_nonblocking(send_mode_t mode, size_t size, bool recv_first, bo
     check(s, r, size, cap, &st[0]);
 }
 
+/* Detaching waits until everything in the buffer is gone: the next message finds room for sure. */
+static void empty_buffer(send_mode_t mode)
+{
+    void *buf;
+    int size;
+    if (BUFFERED == mode) {
+        CHK(MPI_Buffer_detach(&buf, &size));
+        CHK(MPI_Buffer_attach(buf, size));
+    }
+}
+
 static void section_modes(const size_t *sizes, size_t n)
 {
     static const struct {
@@ -160,6 +171,7 @@ static void section_modes(const size_t *sizes, size_t n)
         for (size_t i = 0; i < n; i++) {
             chk_phase("%s/Recv size %zu", modes[k].name, sizes[i]);
             round_blocking(modes[k].mode, sizes[i], 0, 0);
+            empty_buffer(modes[k].mode);
         }
         chk_result("%s and Recv deliver every byte of %zu sizes up to %zu", modes[k].name, n,
                    max_size);
@@ -168,6 +180,7 @@ static void section_modes(const size_t *sizes, size_t n)
             round_nonblocking(modes[k].mode, sizes[i], true, false);
             chk_phase("I%s, receive last, size %zu", modes[k].name, sizes[i]);
             round_nonblocking(modes[k].mode, sizes[i], false, false);
+            empty_buffer(modes[k].mode);
         }
         chk_result("nonblocking %s delivers, expected and unexpected", modes[k].name);
     }
@@ -330,6 +343,11 @@ static void section_window(const size_t *sizes, size_t n)
  * */
 static void section_truncate(const size_t *sizes, size_t n)
 {
+    uint64_t eager = 0;
+    uint64_t whole = 0;
+    if (!chk_cvar("btl_sm_eager_limit", &eager)) {
+        eager = SIZE_MAX;
+    }
     for (size_t i = 0; i < n; i++) {
         const size_t size = sizes[i];
         if (0 == size) {
@@ -349,7 +367,8 @@ static void section_truncate(const size_t *sizes, size_t n)
                 CHK(MPI_Barrier(MPI_COMM_WORLD));
             }
             MPI_Request sreq;
-            isend_mode(0 == i % 2 ? STANDARD : SYNC, s, size, &sreq);
+            const send_mode_t mode = 0 == i % 2 ? STANDARD : SYNC;
+            isend_mode(mode, s, size, &sreq);
             if (0 != k % 2) {
                 CHK(MPI_Barrier(MPI_COMM_WORLD));
                 CHK(MPI_Irecv(r, (int) cap, MPI_BYTE, left, TAG, MPI_COMM_WORLD, &req));
@@ -364,12 +383,20 @@ static void section_truncate(const size_t *sizes, size_t n)
             }
             CHK(MPI_Wait(&sreq, MPI_STATUS_IGNORE));
             const chk_msg_t m = in_msg(size);
-            chk_guards(&m, r, cap);
+            if (size + 128 > eager || SYNC == mode) {
+                whole += !chk_guards_quiet(r, cap);
+            } else {
+                chk_guards(&m, r, cap);
+            }
             seq++;
         }
         round_nonblocking(STANDARD, size, true, false);
     }
-    chk_result("a message that is too long gives MPI_ERR_TRUNCATE and overruns nothing");
+    chk_result("a message that is too long gives MPI_ERR_TRUNCATE, an eager one overruns nothing");
+    /* Open MPI 5.0.x, pml_ob1_recvreq.c, progress_rget: the length of the get is the sender's. What
+     * a BTL is asked to get it cannot know to be too much. */
+    chk_todo("a rendezvous message that is too long overruns nothing", whole,
+             "ob1 gets the whole message into a buffer that is too small");
 }
 
 /* MPI_BOTTOM with absolute addresses: a NULL base is an address like any other. */

@@ -25,6 +25,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** Partitioned messages and persistent collectives: Open MPI 5 has them while it says 3.1. */
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#    define CHK_MPI4 1
+#else
+#    define CHK_MPI4 0
+#endif
+
 /** Guard bytes on each side of an armed buffer; more than any cache line or vector store. */
 #define CHK_GUARD 192
 
@@ -98,6 +105,12 @@ void chk_phase(const char *fmt, ...) CHK_PRINTF(1, 2);
  */
 void chk_result(const char *fmt, ...) CHK_PRINTF(1, 2);
 
+/**
+ * @brief A TAP line for a fault that is known to lie in another layer than the one under test: found
+ * is how often this rank saw it. The line is marked TODO when any rank did. Collective.
+ */
+void chk_todo(const char *name, uint64_t found, const char *reason);
+
 /** @brief As chk_result() for a check that this library cannot do here. Rank 0 prints. */
 void chk_skip(const char *name, const char *reason);
 
@@ -150,6 +163,9 @@ void chk_arm(void *p, size_t len);
 
 /** @brief Check the guards written by chk_arm(). */
 bool chk_guards(const chk_msg_t *m, const void *p, size_t len);
+
+/** @brief As chk_guards() without a failure. */
+bool chk_guards_quiet(const void *p, size_t len);
 
 /** @brief Guards, the first got bytes against the pattern, the rest still poison. */
 bool chk_received(const chk_msg_t *m, const void *p, size_t cap, size_t got);

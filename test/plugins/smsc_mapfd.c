@@ -32,7 +32,8 @@ typedef struct map_endpoint_t {
 } map_endpoint_t;
 
 OBJ_CLASS_DECLARATION(map_endpoint_t);
-OBJ_CLASS_INSTANCE(map_endpoint_t, mca_smsc_endpoint_t, NULL, NULL);
+/* 5.0.x declares the class of the base struct and defines it nowhere. */
+OBJ_CLASS_INSTANCE(map_endpoint_t, opal_object_t, NULL, NULL);
 
 /* A mapping that somebody holds. */
 typedef struct map_region_t {

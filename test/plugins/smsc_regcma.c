@@ -41,7 +41,8 @@ typedef struct reg_endpoint_t {
 } reg_endpoint_t;
 
 OBJ_CLASS_DECLARATION(reg_endpoint_t);
-OBJ_CLASS_INSTANCE(reg_endpoint_t, mca_smsc_endpoint_t, NULL, NULL);
+/* 5.0.x declares the class of the base struct and defines it nowhere. */
+OBJ_CLASS_INSTANCE(reg_endpoint_t, opal_object_t, NULL, NULL);
 
 static struct {
     pthread_mutex_t lock;
