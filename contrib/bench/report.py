@@ -10,6 +10,7 @@ import html
 import hpcc
 import plot
 import records
+import stats
 from subjects import SUBJECTS
 from suites import MECHANISMS, baseline_of
 
@@ -186,18 +187,14 @@ def threshold_findings(rows):
     median = {(r["subject"], r["size_bytes"]): r["median"] for r in mine}
     sizes = sorted({r["size_bytes"] for r in mine})
     lines = []
+    by_subject = {}
+    for (subject, size), value in median.items():
+        by_subject.setdefault(subject, {})[size] = value
     for one, other in (("copy", "single"), ("single", "coop")):
-        ahead = [s for s in sizes if (one, s) in median and (other, s) in median
-                 and median[other, s] < median[one, s]]
-        # The first size from which the other one stays ahead for an octave, not a lucky cell.
-        for s in ahead:
-            octave = [t for t in sizes if s <= t <= 2 * s and (one, t) in median
-                      and (other, t) in median]
-            if all(t in ahead for t in octave):
-                lines.append(f"{other} overtakes {one} at {size_text(s)} bytes")
-                break
-        else:
-            lines.append(f"{other} never overtakes {one} for an octave")
+        if one in by_subject and other in by_subject:
+            size = stats.crossover(sizes, by_subject[one], by_subject[other])
+            lines.append(f"{other} overtakes {one} at {size_text(size)} bytes" if size else
+                         f"{other} never overtakes {one} for an octave")
     for s in sizes:
         forced = [median[m, s] for m in ("copy", "single", "coop") if (m, s) in median]
         if forced and ("auto", s) in median and min(forced) / median["auto", s] < 0.95:

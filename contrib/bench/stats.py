@@ -97,6 +97,22 @@ def unpaired_ratio(a, b, resamples=RESAMPLES, seed=SEED, confidence=CONFIDENCE):
     return ratio, quantile(ratios, tail), quantile(ratios, 1 - tail)
 
 
+def crossover(sizes, first, second):
+    """The first size from which `second` beats `first` by the least effect all over an octave.
+
+    first and second map size to time; sizes that one of them lacks are passed over. A single lucky
+    cell does not count, except that the last octave may be cut short by the end of the list.
+    Returns None if there is none.
+    """
+    both = sorted(s for s in sizes if s in first and s in second)
+    for s in both:
+        octave = [t for t in both if s <= t <= 2 * s]
+        ahead = all(second[t] < (1 - LEAST_EFFECT) * first[t] for t in octave)
+        if ahead and (len(octave) > 1 or len(both) == 1):
+            return s
+    return None
+
+
 def verdict(ratio, low, high, less_is_better=True, least=LEAST_EFFECT):
     """'faster', 'slower' or 'same' for a ratio new/old with its interval.
 
