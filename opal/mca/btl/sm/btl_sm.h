@@ -31,6 +31,7 @@
 #include "btl_sm_coop.h"
 #include "btl_sm_doorbell.h"
 #include "btl_sm_fbox.h"
+#include "btl_sm_learn.h"
 #include "btl_sm_wake.h"
 
 BEGIN_C_DECLS
@@ -122,6 +123,9 @@ struct mca_btl_base_endpoint_t {
     struct mca_btl_sm_xfer_t *posted; /* transfer on the board, or NULL */
     uint32_t helped;                  /* recent transfers in which the peer helped, of 8: a bit each */
     uint32_t unhelped;                /* transfers since the last one that was posted */
+    uint64_t streams;                 /* started towards this peer */
+    uint32_t plain_streams;           /* of these, the ones that cannot end early */
+    uint32_t pass;                    /* last round in which a stream from this peer was looked at */
     uint32_t reading;                 /* own transfers that hold the peer's reader token */
     bool smsc_refused;                /* single copy gave up for good with this peer */
     uint32_t smsc_failures;           /* in a row */
@@ -180,6 +184,8 @@ typedef struct mca_btl_sm_xfer_t {
 
     uint64_t next;       /* bytes copied alone; the board describes what follows */
     bool together;       /* worth a board */
+    uint8_t road;        /* BTL_SM_ROAD_* */
+    uint64_t start_ns;   /* != 0: report the time to the memory of roads */
     uint32_t generation; /* != 0: on the board */
     uint32_t own_pages;  /* claimed and settled by this process */
     bool reading;        /* counted among the readers of the peer */
@@ -190,6 +196,13 @@ typedef struct mca_btl_sm_xfer_t {
     uint32_t range_at;   /* the one under way */
     uint64_t range_done; /* bytes of it */
     bool listed;         /* on component->xfers_active */
+
+    uint64_t number;   /* of the stream, running per peer; with id it names the transfer in records */
+    bool plain;        /* counts in endpoint->plain_streams */
+    bool rescuable;    /* streamed although single copy would do: copy the end if nothing comes */
+    uint64_t limit;    /* bytes of the range that are left to the stream */
+    uint64_t seen;     /* range_done at the last look */
+    uint64_t since_ns; /* when it last changed; 0 = not looked yet */
 } mca_btl_sm_xfer_t;
 OBJ_CLASS_DECLARATION(mca_btl_sm_xfer_t);
 
@@ -209,6 +222,7 @@ struct mca_btl_sm_component_t {
     uint32_t active_count;
     uint32_t parked_count;
     uint32_t parked_next;
+    uint32_t pass;
     uint32_t door_words; /* words of the doorbells that are in use */
     btl_sm_atomic32_t busy;          /* the progress flag */
     btl_sm_atomic32_t pending_count; /* endpoints on pending_endpoints */
@@ -243,6 +257,8 @@ struct mca_btl_sm_component_t {
     opal_free_list_t frags_eager;
     opal_free_list_t frags_max;
     opal_free_list_t xfer_list;
+
+    btl_sm_learn_t learn; /* under lock */
 
     /* --- segment --- */
     mca_btl_sm_modex_t modex;
@@ -281,11 +297,13 @@ struct mca_btl_sm_component_t {
     size_t cooperate_chunk;
     size_t max_readers;
     size_t spin_looks;
+    bool slow_single_copy; /* a single copy costs more than tens of KiB through shared memory */
     size_t idle_spin;
     size_t idle_yield;
     unsigned int prefault_threads;
     bool serialize_polling;
     bool huge_pages;
+    bool learn_roads;
     int verbose;
 };
 typedef struct mca_btl_sm_component_t mca_btl_sm_component_t;
@@ -300,6 +318,9 @@ static inline void mca_btl_sm_count(btl_sm_atomic64_t *counter, uint64_t add)
         btl_sm_store_relaxed(counter, btl_sm_load_relaxed(counter) + add);
     }
 }
+
+/* btl_sm_calibrate.c */
+uint32_t mca_btl_sm_calibrate_single_copy(void);
 
 /* btl_sm_params.c */
 int mca_btl_sm_params_register(void);
@@ -349,7 +370,11 @@ int mca_btl_sm_help_progress(void);
 void mca_btl_sm_xfer_fail(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_xfer_complete(mca_btl_sm_xfer_t *xfer, int status);
 
+int mca_btl_sm_copy_range(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t remote,
+                          size_t len, void *handle);
+
 /* btl_sm_stream.c */
+int mca_btl_sm_stream_rescue(mca_btl_sm_xfer_t *xfer);
 void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer);
 bool mca_btl_sm_stream_pulled(mca_btl_sm_endpoint_t *ep, const unsigned char *bytes, size_t len);
 bool mca_btl_sm_stream_piece(mca_btl_sm_endpoint_t *ep, const unsigned char *bytes, size_t len);

@@ -92,6 +92,7 @@ static uint32_t assign_cell(mca_btl_sm_component_t *component, opal_proc_t *proc
         btl_sm_store_relaxed(&own->board.generation, 0);
         btl_sm_store_relaxed(&own->board.done, 0);
         btl_sm_store_relaxed(&own->board.failed, 0);
+        btl_sm_store_relaxed(&own->board.stop, 0);
         btl_sm_store_release(BTL_SM_EDGE_CELL, &own->peer_nonce, modex->nonce[0]);
     }
     return cell;
@@ -141,6 +142,7 @@ int mca_btl_sm_endpoint_create(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out
     ep->pid = modex.pid;
     ep->nonce = modex.nonce[0];
     ep->pidfd = -1;
+    ep->helped = 0xff; /* until it shows otherwise */
     ep->my_cell = NO_CELL;
     ep->peer_cell = NO_CELL;
 

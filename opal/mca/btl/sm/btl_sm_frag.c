@@ -114,7 +114,9 @@ mca_btl_sm_prepare_src(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
                        struct opal_convertor_t *convertor, uint8_t order, size_t reserve,
                        size_t *size, uint32_t flags)
 {
-    const size_t most = mca_btl_sm.super.btl_max_send_size;
+    const size_t most = mca_btl_sm.super.btl_max_send_size > mca_btl_sm.super.btl_eager_limit
+                            ? mca_btl_sm.super.btl_max_send_size
+                            : mca_btl_sm.super.btl_eager_limit;
     bool packed = opal_convertor_need_buffers(convertor) || opal_convertor_on_device(convertor);
     mca_btl_sm_frag_t *frag;
 

@@ -97,7 +97,8 @@ struct btl_sm_board {
     btl_sm_atomic64_t op;             /* BTL_SM_BOARD_* */
     btl_sm_atomic64_t chunk;          /* most bytes of one claim */
     btl_sm_atomic64_t handle_size;    /* bytes of the initiator's registration in handle[] */
-    uint8_t pad0[BTL_SM_LINE_PAIR - 56];
+    btl_sm_atomic64_t stop;           /* where a stream may end early, see btl_sm_stop_pack() */
+    uint8_t pad0[BTL_SM_LINE_PAIR - 64];
     btl_sm_atomic64_t handle[BTL_SM_HANDLE_MAX / 8];
 
     btl_sm_atomic64_t claim;
@@ -108,6 +109,29 @@ struct btl_sm_board {
     btl_sm_atomic64_t failed_first; /* first page of that claim */
     uint8_t pad2[BTL_SM_LINE_PAIR - 24];
 };
+
+/**
+ * Where the owner of bytes may stop streaming them, because the asker has copied the rest itself:
+ * the asker's running number of the stream (low 24 bits) and pages from the start of the range.
+ * Numbers of one pair grow, and only the oldest stream is stopped, so a number that is behind the
+ * one in the word belongs to a stream that is over.
+ */
+#define BTL_SM_STOP_PAGES_BITS 40
+static inline uint64_t btl_sm_stop_pack(uint64_t number, uint64_t pages)
+{
+    return (number << BTL_SM_STOP_PAGES_BITS) | pages;
+}
+/** Bytes of stream `number` that are still wanted, going by the word `stop`. */
+static inline uint64_t btl_sm_stop_limit(uint64_t stop, uint64_t number)
+{
+    int32_t behind = (int32_t) ((uint32_t) (stop >> BTL_SM_STOP_PAGES_BITS) << 8)
+                     - (int32_t) ((uint32_t) number << 8);
+
+    if (0 == stop || behind < 0) {
+        return UINT64_MAX;
+    }
+    return behind > 0 ? 0 : (stop & ((UINT64_C(1) << BTL_SM_STOP_PAGES_BITS) - 1)) * 4096;
+}
 
 #define BTL_SM_BOARD_GET 1u /* bytes move from the helper to the initiator */
 #define BTL_SM_BOARD_PUT 2u /* bytes move from the initiator to the helper */

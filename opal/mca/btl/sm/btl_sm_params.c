@@ -25,13 +25,20 @@
 #include "btl_sm.h"
 #include "btl_sm_frag.h"
 
-/* Defaults of the three limits come from contrib/bench/tune; README.md has the measurements. */
-#define DEFAULT_EAGER_LIMIT       8192
-#define DEFAULT_MAX_SEND_SIZE     16384
+/* Defaults. 0 stands for "decided at start from what a single copy costs here", see settle below. */
+#define DEFAULT_EAGER_LIMIT     4352 /* 4 KiB with ob1's header */
+#define DEFAULT_MAX_SEND_SIZE   16384
+#define DEFAULT_COOPERATE_LIMIT (64 * 1024)
+#define DEFAULT_COOPERATE_CHUNK (256 * 1024)
+#define DEFAULT_FBOX_SIZE       (64 * 1024)
+
+/* Where a single copy costs more than this (nanoseconds), shared memory is faster at every size. */
+#define SLOW_SINGLE_COPY_NS     1500
+#define SLOW_EAGER_LIMIT        (64 * 1024 + 192) /* 64 KiB with ob1's header */
+#define SLOW_MAX_SEND_SIZE      32768
+#define SLOW_FBOX_SIZE          (256 * 1024)
+#define SLOW_COOPERATE_CHUNK    (1024 * 1024)
 #define DEFAULT_SINGLE_COPY_LIMIT 4096
-#define DEFAULT_COOPERATE_LIMIT   (64 * 1024)
-#define DEFAULT_COOPERATE_CHUNK   (256 * 1024)
-#define DEFAULT_FBOX_SIZE         (64 * 1024)
 
 /** One unsigned parameter and what it may be. */
 struct param {
@@ -70,15 +77,17 @@ static struct param table[] = {
     {"fbox_max", &raw.fbox_max, 32, 0, 1 << 16, OPAL_INFO_LVL_5,
      "Most enlarged fast boxes of a process (count, 0 to 65536)"},
     {"fbox_size", &raw.fbox_size, DEFAULT_FBOX_SIZE, 4096, 64 << 20, OPAL_INFO_LVL_5,
-     "Size of an enlarged fast box (bytes, 4096 to 67108864, rounded up to a power of two; the "
-     "default is halved for more than 8, 16 and 32 local ranks)"},
+     "Size of an enlarged fast box (bytes, 4096 to 67108864, rounded up to a power of two). "
+     "Unless set, 262144 where single copy is slow and 65536 elsewhere, halved for more than 8 and "
+     "for more than 16 local ranks, 8192 for more than 32"},
     {"prefault_threads", &raw.prefault_threads, 0, 0, 64, OPAL_INFO_LVL_5,
      "Threads that fault the pages of the shared memory in when it is handed out (count, 0 to 64, "
      "0 = leave the pages to first touch)"},
     {"single_copy_limit", &mca_btl_sm_component.single_copy_limit, DEFAULT_SINGLE_COPY_LIMIT, 0,
      SIZE_MAX, OPAL_INFO_LVL_4,
-     "From this length up a get or put uses single copy, below it goes through shared memory "
-     "(bytes)"},
+     "From this length up a get or put uses single copy, below it is streamed through shared memory "
+     "(bytes). Unless set, 4096, or what is not eager where a single copy is slow (above 1.5 us, "
+     "measured at start)"},
     {"cooperate_limit", &mca_btl_sm_component.cooperate_limit, DEFAULT_COOPERATE_LIMIT, 0, SIZE_MAX,
      OPAL_INFO_LVL_4,
      "From this length up both processes of a single copy work on it together (bytes, 0 = never)"},
@@ -144,7 +153,8 @@ static bool user_set(int index)
            && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
-static bool fbox_size_set;
+static int index_of_fbox_size, index_of_single_copy_limit, index_of_cooperate_chunk, index_of_eager_limit;
+static int index_of_rndv_eager_limit, index_of_max_send_size;
 
 /** Generic limits: ob1 does not survive all values that the generic registration lets through. */
 static void check_module(void)
@@ -218,7 +228,11 @@ int mca_btl_sm_params_register(void)
                                                 (mca_base_var_info_lvl_t) table[i].level,
                                                 MCA_BASE_VAR_SCOPE_READONLY, table[i].value);
         if (table[i].value == &raw.fbox_size) {
-            fbox_size_set = user_set(index);
+            index_of_fbox_size = index;
+        } else if (table[i].value == &component->single_copy_limit) {
+            index_of_single_copy_limit = index;
+        } else if (table[i].value == &component->cooperate_chunk) {
+            index_of_cooperate_chunk = index;
         }
         check(table[i].name, table[i].value, table[i].fallback, table[i].lowest, table[i].highest);
     }
@@ -252,6 +266,13 @@ int mca_btl_sm_params_register(void)
         "turn, only to measure what it brings)",
         MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
         &component->serialize_polling);
+    component->learn_roads = true;
+    (void) mca_base_component_var_register(
+        version, "learn",
+        "Learn from large transfers which road is fastest: single copy by one process, by both, or "
+        "shared memory (bool; off: by both from cooperate_limit up)",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY,
+        &component->learn_roads);
     component->huge_pages = false;
     (void) mca_base_component_var_register(
         version, "huge_pages",
@@ -277,9 +298,56 @@ int mca_btl_sm_params_register(void)
     btl->btl_bandwidth = 40000; /* Mbit/s; only the order of BTLs follows from it */
     btl->btl_latency = 1;       /* us */
     (void) mca_btl_base_param_register(version, btl);
+    index_of_eager_limit = mca_base_var_find("opal", "btl", "sm", "eager_limit");
+    index_of_rndv_eager_limit = mca_base_var_find("opal", "btl", "sm", "rndv_eager_limit");
+    index_of_max_send_size = mca_base_var_find("opal", "btl", "sm", "max_send_size");
     check_module();
     register_counters();
     return OPAL_SUCCESS;
+}
+
+/** Defaults that the user has not set follow from the machine and the number of ranks. */
+static void settle_by_cost(uint32_t local_count)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    mca_btl_base_module_t *btl = &mca_btl_sm.super;
+    uint32_t cost = NULL == mca_smsc ? 0 : mca_btl_sm_calibrate_single_copy();
+    bool slow = 0 == cost || cost > SLOW_SINGLE_COPY_NS;
+
+    component->slow_single_copy = slow;
+    if (!user_set(index_of_fbox_size)) {
+        raw.fbox_size = slow ? SLOW_FBOX_SIZE : DEFAULT_FBOX_SIZE;
+        for (uint32_t ranks = 8; ranks <= 32 && local_count > ranks; ranks *= 2) {
+            raw.fbox_size /= 2;
+        }
+        if (local_count > 32 && raw.fbox_size > 8192) {
+            raw.fbox_size = 8192;
+        }
+    }
+    if (!slow) {
+        return;
+    }
+    if (!user_set(index_of_single_copy_limit)) {
+        /* Where learning begins; what is not eager is longer than that in any case. */
+        component->single_copy_limit = SLOW_EAGER_LIMIT;
+    }
+    if (!user_set(index_of_cooperate_chunk)) {
+        component->cooperate_chunk = SLOW_COOPERATE_CHUNK;
+    }
+    if (!user_set(index_of_max_send_size)) {
+        btl->btl_max_send_size = SLOW_MAX_SEND_SIZE;
+    }
+    if (!user_set(index_of_eager_limit)) {
+        size_t most = btl_sm_fbox_max_payload((uint32_t) power_of_two(raw.fbox_size));
+
+        btl->btl_eager_limit = SLOW_EAGER_LIMIT < most + 128 ? SLOW_EAGER_LIMIT : most;
+        if (btl->btl_eager_limit < DEFAULT_EAGER_LIMIT) {
+            btl->btl_eager_limit = DEFAULT_EAGER_LIMIT;
+        }
+        if (!user_set(index_of_rndv_eager_limit)) {
+            btl->btl_rndv_eager_limit = btl->btl_eager_limit;
+        }
+    }
 }
 
 /** @brief Fix what depends on the number of ranks on this node; before the segment is created. */
@@ -294,12 +362,7 @@ void mca_btl_sm_params_settle(uint32_t local_count)
     component->fbox_threshold = (unsigned) raw.fbox_threshold;
     component->fbox_max = (unsigned) raw.fbox_max;
     component->prefault_threads = (unsigned) raw.prefault_threads;
+    settle_by_cost(local_count);
     component->fbox_size = (unsigned) power_of_two(raw.fbox_size);
-    if (!fbox_size_set) {
-        for (uint32_t ranks = 8; ranks <= 32 && local_count > ranks; ranks *= 2) {
-            component->fbox_size /= 2;
-        }
-    }
-    /* ob1 takes a message for eager if it fits with the largest header, so the class must hold it. */
     check_module();
 }

@@ -19,6 +19,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "opal/constants.h"
 
@@ -41,7 +42,7 @@ static struct btl_sm_board *board_in(struct btl_sm_segment_hdr *hdr, uint32_t ce
 }
 
 /** One single copy of this process. `remote` is in the peer. */
-static int copy_range(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t remote,
+int mca_btl_sm_copy_range(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t remote,
                       size_t len, void *handle)
 {
     int rc;
@@ -105,6 +106,24 @@ static void reader_leave(mca_btl_sm_xfer_t *xfer)
     }
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+static void report(unsigned road, uint64_t size, uint64_t start_ns)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    uint64_t ns = now_ns() - start_ns;
+
+    OPAL_THREAD_LOCK(&component->lock);
+    btl_sm_learn_report(&component->learn, size, road, ns);
+    OPAL_THREAD_UNLOCK(&component->lock);
+}
+
 /** Finish a transfer: off the lists, callback, back to the free list. No lock is held. */
 void mca_btl_sm_xfer_complete(mca_btl_sm_xfer_t *xfer, int status)
 {
@@ -112,7 +131,14 @@ void mca_btl_sm_xfer_complete(mca_btl_sm_xfer_t *xfer, int status)
     mca_btl_sm_endpoint_t *ep = xfer->endpoint;
 
     reader_leave(xfer);
+    if (0 != xfer->start_ns && OPAL_SUCCESS == status) {
+        report(xfer->road, xfer->size, xfer->start_ns);
+    }
     OPAL_THREAD_LOCK(&component->lock);
+    if (xfer->plain) {
+        xfer->plain = false;
+        ep->plain_streams--;
+    }
     if (ep->posted == xfer) {
         ep->posted = NULL;
     }
@@ -160,8 +186,15 @@ static void settle(mca_btl_sm_xfer_t *xfer)
         xfer->listed = false;
         (void) btl_sm_fetch_add_relaxed(&component->xfer_count, (uint32_t) -1);
     }
+    xfer->number = ++xfer->endpoint->streams;
     OPAL_THREAD_UNLOCK(&component->lock);
     mca_btl_sm_stream_start(xfer);
+}
+
+/** Has the peer taken part in one of the last transfers? If not, it is asked now and then. */
+static bool responsive(mca_btl_sm_endpoint_t *ep)
+{
+    return 0 != (ep->helped & 0xff) || 0 == ++ep->unhelped % OFFER_EVERY;
 }
 
 /** Would the peer help with this one? */
@@ -176,10 +209,7 @@ static bool offer(mca_btl_sm_endpoint_t *ep, uint64_t size, void *local_handle)
     if (NULL == local_handle && mca_smsc_base_has_feature(MCA_SMSC_FEATURE_REQUIRE_REGISTRATION)) {
         return false; /* the helper could not reach our side */
     }
-    if (0 != (ep->helped & 0xff)) {
-        return true;
-    }
-    return 0 == ep->unhelped++ % OFFER_EVERY;
+    return responsive(ep);
 }
 
 /** Put a transfer on the peer's board; under component->lock. */
@@ -208,12 +238,49 @@ static void post(mca_btl_sm_xfer_t *xfer)
     btl_sm_doorbell_ring(ep->peer->help, ep->peer_cell);
 }
 
+/**
+ * Which road for a get or put? Small ones by the fixed limit; large ones by what has proved fastest,
+ * as far as the user's limits leave a choice.
+ */
+static unsigned choose_road(mca_btl_sm_endpoint_t *ep, uint32_t op, uint64_t size,
+                            void *local_handle)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    unsigned mask = 1u << BTL_SM_ROAD_ALONE;
+    unsigned road;
+
+    if (size < component->single_copy_limit) {
+        /* Streaming needs the peer inside the library. A put, an overcommitted node and a peer that
+         * has not answered lately are better served without it. */
+        if (BTL_SM_BOARD_GET == op && !component->oversubscribed && responsive(ep)) {
+            return BTL_SM_ROAD_STREAM;
+        }
+        return BTL_SM_ROAD_ALONE;
+    }
+    if (!offer(ep, size, local_handle)) {
+        return BTL_SM_ROAD_ALONE;
+    }
+    if (!component->learn_roads) {
+        return BTL_SM_ROAD_TOGETHER;
+    }
+    mask |= 1u << BTL_SM_ROAD_TOGETHER;
+    if (BTL_SM_BOARD_GET == op) {
+        mask |= 1u << BTL_SM_ROAD_STREAM;
+    }
+    OPAL_THREAD_LOCK(&component->lock);
+    road = btl_sm_learn_choose(&component->learn, size, mask);
+    OPAL_THREAD_UNLOCK(&component->lock);
+    return road;
+}
+
 static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t remote,
                  void *local_handle, void *remote_handle, size_t size,
                  mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
-    bool direct, together;
+    bool usable, direct, together, rescuable;
+    uint64_t start_ns = 0;
+    unsigned road;
     mca_btl_sm_xfer_t *xfer;
 
     if (OPAL_UNLIKELY(ep->peer == component->my_segment || 0 == size)) {
@@ -228,11 +295,22 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     if (OPAL_UNLIKELY(ep->failed)) {
         return OPAL_ERR_UNREACH;
     }
-    direct = NULL != ep->smsc && !ep->smsc_refused && size >= component->single_copy_limit;
-    together = direct && mca_btl_sm_endpoint_find_cell(ep) && offer(ep, size, local_handle);
+    usable = NULL != ep->smsc && !ep->smsc_refused && mca_btl_sm_endpoint_find_cell(ep);
+    road = usable ? choose_road(ep, op, size, local_handle) : BTL_SM_ROAD_STREAM;
+    direct = BTL_SM_ROAD_STREAM != road;
+    together = BTL_SM_ROAD_TOGETHER == road;
+    rescuable = usable && !direct;
+    /* Only a transfer that has the stage for itself says something about its road. */
+    if (usable && size >= component->single_copy_limit && component->learn_roads
+        && 0 == btl_sm_load_relaxed(&component->xfer_count)) {
+        start_ns = now_ns();
+    }
     if (direct && !together && size <= component->cooperate_chunk) {
-        if (OPAL_LIKELY(OPAL_SUCCESS == copy_range(ep, op, local, remote, size, remote_handle))) {
+        if (OPAL_LIKELY(OPAL_SUCCESS == mca_btl_sm_copy_range(ep, op, local, remote, size, remote_handle))) {
             mca_btl_sm_count(&component->stats.single_copy_bytes, size);
+            if (0 != start_ns) {
+                report(road, size, start_ns);
+            }
             cbfunc(&mca_btl_sm.super, ep, local, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
             return OPAL_SUCCESS;
         }
@@ -255,6 +333,8 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     xfer->cbdata = cbdata;
     xfer->next = 0;
     xfer->together = together;
+    xfer->road = (uint8_t) road;
+    xfer->start_ns = start_ns;
     xfer->reading = false;
     xfer->generation = 0;
     xfer->own_pages = 0;
@@ -263,10 +343,19 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     xfer->range_at = 0;
     xfer->range_done = 0;
     xfer->listed = false;
+    xfer->rescuable = rescuable;
+    xfer->plain = false;
+    xfer->limit = size;
+    xfer->seen = 0;
+    xfer->since_ns = 0;
+    if (!direct) {
+        add_range(xfer, 0, size);
+    }
 
     OPAL_THREAD_LOCK(&component->lock);
+    xfer->number = direct ? 0 : ++ep->streams;
     xfer->id = opal_pointer_array_add(&component->xfers, xfer);
-    if (direct) {
+    if (direct || rescuable) {
         opal_list_append(&component->xfers_active, (opal_list_item_t *) xfer);
         xfer->listed = true;
         (void) btl_sm_fetch_add_relaxed(&component->xfer_count, 1);
@@ -280,7 +369,6 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     if (!direct) {
-        add_range(xfer, 0, size);
         mca_btl_sm_stream_start(xfer);
     }
     return OPAL_SUCCESS;
@@ -319,7 +407,7 @@ static bool copy_or_note(mca_btl_sm_xfer_t *xfer, uint64_t offset, uint64_t leng
 {
     if (OPAL_LIKELY(!xfer->endpoint->smsc_refused
                     && OPAL_SUCCESS
-                           == copy_range(xfer->endpoint, xfer->op, xfer->local + offset,
+                           == mca_btl_sm_copy_range(xfer->endpoint, xfer->op, xfer->local + offset,
                                          xfer->remote + offset, length, xfer->remote_handle))) {
         mca_btl_sm_count(&mca_btl_sm_component.stats.single_copy_bytes, length);
         return true;
@@ -371,7 +459,6 @@ static int step_together(mca_btl_sm_xfer_t *xfer)
     }
     ep->helped = (ep->helped << 1) | (done > 0);
     if (done > 0) {
-        ep->unhelped = 0;
         mca_btl_sm_count(&mca_btl_sm_component.stats.cooperated_bytes,
                          (uint64_t) done * BTL_SM_COOP_PAGE);
     }
@@ -408,19 +495,26 @@ int mca_btl_sm_xfer_progress(void)
     opal_list_item_t *item, *next;
     int events = 0;
 
+    component->pass++;
     OPAL_THREAD_LOCK(&component->lock);
     item = opal_list_get_first(&component->xfers_active);
     while (0 == events && item != opal_list_get_end(&component->xfers_active)) {
         mca_btl_sm_xfer_t *xfer = (mca_btl_sm_xfer_t *) item;
 
         next = opal_list_get_next(item);
-        if (xfer->together && 0 == xfer->generation && NULL == xfer->endpoint->posted
+        if (xfer->together && 0 == xfer->generation && 0 == xfer->range_count && NULL == xfer->endpoint->posted
             && xfer->size - xfer->next >= component->cooperate_limit) {
             post(xfer);
         }
         /* Only this thread takes items off the list, so both stay valid without the lock. */
         OPAL_THREAD_UNLOCK(&component->lock);
-        if (BTL_SM_BOARD_GET != xfer->op || reader_enter(xfer)) {
+        if (xfer->range_count > 0 && 0 == xfer->generation && 0 == xfer->next) {
+            /* A stream from the start. Of those from one peer, only the oldest is looked after. */
+            if (xfer->rescuable && xfer->endpoint->pass != component->pass) {
+                events = mca_btl_sm_stream_rescue(xfer);
+            }
+            xfer->endpoint->pass = component->pass;
+        } else if (BTL_SM_BOARD_GET != xfer->op || reader_enter(xfer)) {
             events = 0 != xfer->generation ? step_together(xfer) : step_alone(xfer);
         }
         OPAL_THREAD_LOCK(&component->lock);
@@ -457,7 +551,7 @@ static int help(mca_btl_sm_endpoint_t *ep)
         return 0;
     }
     /* The peer pulls what we push and the other way round. */
-    rc = copy_range(ep, BTL_SM_BOARD_GET == ep->view->op ? BTL_SM_BOARD_PUT : BTL_SM_BOARD_GET,
+    rc = mca_btl_sm_copy_range(ep, BTL_SM_BOARD_GET == ep->view->op ? BTL_SM_BOARD_PUT : BTL_SM_BOARD_GET,
                     (void *) (uintptr_t) (ep->view->helper_addr + range.offset),
                     ep->view->initiator_addr + range.offset, range.length,
                     0 != ep->view->handle_size ? ep->view->handle : NULL);

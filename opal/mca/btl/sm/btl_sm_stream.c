@@ -14,6 +14,7 @@
 #include "opal_config.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "opal/constants.h"
 
@@ -43,7 +44,14 @@ static int add_job(mca_btl_sm_endpoint_t *ep, uint32_t kind, uint64_t id, uint64
     return OPAL_SUCCESS;
 }
 
-/** @brief Start (or go on with) streaming the ranges of a transfer. */
+/** What names a stream in records: place in the table of transfers, and a number that is never
+ *  repeated, so that a late piece is not taken for one of a later transfer. */
+static uint64_t key_of(const mca_btl_sm_xfer_t *xfer)
+{
+    return (xfer->number << 32) | (uint32_t) xfer->id;
+}
+
+/** @brief Start (or go on with) streaming the ranges of a transfer; its number is set. */
 void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer)
 {
     const mca_btl_sm_range_t *range = &xfer->ranges[xfer->range_at];
@@ -51,14 +59,21 @@ void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer)
     int rc;
 
     xfer->range_done = 0;
+    xfer->limit = range->length;
+    if (!xfer->rescuable && !xfer->plain) {
+        OPAL_THREAD_LOCK(&mca_btl_sm_component.lock);
+        xfer->plain = true;
+        ep->plain_streams++;
+        OPAL_THREAD_UNLOCK(&mca_btl_sm_component.lock);
+    }
     if (BTL_SM_BOARD_GET == xfer->op) {
-        struct btl_sm_rec_pull pull = {.id = (uint64_t) xfer->id,
+        struct btl_sm_rec_pull pull = {.id = key_of(xfer),
                                        .address = xfer->remote + range->offset,
                                        .length = range->length};
 
         rc = mca_btl_sm_send_record(ep, BTL_SM_REC_PULL, &pull, sizeof(pull));
     } else {
-        rc = add_job(ep, BTL_SM_REC_PUSH, (uint64_t) xfer->id,
+        rc = add_job(ep, BTL_SM_REC_PUSH, key_of(xfer),
                      (uint64_t) (uintptr_t) xfer->local + range->offset,
                      xfer->remote + range->offset, range->length);
     }
@@ -73,6 +88,9 @@ void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer)
  */
 int mca_btl_sm_stream_jobs(mca_btl_sm_endpoint_t *ep)
 {
+    struct btl_sm_cell *cell = (struct btl_sm_cell *) (void *) ((char *) mca_btl_sm_component.my_segment
+                                                                + sizeof(struct btl_sm_segment_hdr))
+                               + ep->my_cell;
     int pieces = 0;
 
     while (!opal_list_is_empty(&ep->jobs)) {
@@ -84,6 +102,15 @@ int mca_btl_sm_stream_jobs(mca_btl_sm_endpoint_t *ep)
         struct btl_sm_rec_piece piece;
         unsigned char *payload;
 
+        /* The asker may have copied the rest itself and finished; then the memory may be gone. */
+        if (BTL_SM_REC_STREAM == job->kind
+            && job->offset >= btl_sm_stop_limit(btl_sm_load_acquire(BTL_SM_EDGE_STREAM_STOP,
+                                                                    &cell->board.stop),
+                                                job->id >> 32)) {
+            (void) opal_list_remove_first(&ep->jobs);
+            OBJ_RELEASE(job);
+            continue;
+        }
         if (BTL_SM_FBOX_OK != btl_sm_fbox_reserve(&ep->tx, sizeof(piece) + len, &payload)) {
             break;
         }
@@ -120,21 +147,32 @@ bool mca_btl_sm_stream_pulled(mca_btl_sm_endpoint_t *ep, const unsigned char *by
            == add_job(ep, BTL_SM_REC_STREAM, pull.id, pull.address, 0, pull.length);
 }
 
-/** The transfer that a number in a record names, if it is one with this peer. */
-static mca_btl_sm_xfer_t *find(mca_btl_sm_endpoint_t *ep, uint64_t id, uint32_t op)
+/** The transfer that a key in a record names, or NULL if it is over. */
+static mca_btl_sm_xfer_t *find(mca_btl_sm_endpoint_t *ep, uint64_t key, uint32_t op)
 {
     mca_btl_sm_xfer_t *xfer = NULL;
 
-    if (id <= INT32_MAX) {
+    if ((uint32_t) key <= INT32_MAX) {
         OPAL_THREAD_LOCK(&mca_btl_sm_component.lock);
-        xfer = opal_pointer_array_get_item(&mca_btl_sm_component.xfers, (int) id);
+        xfer = opal_pointer_array_get_item(&mca_btl_sm_component.xfers, (int) (uint32_t) key);
         OPAL_THREAD_UNLOCK(&mca_btl_sm_component.lock);
     }
-    if (NULL == xfer || xfer->endpoint != ep || xfer->op != op || xfer->listed
+    if (NULL == xfer || xfer->endpoint != ep || xfer->op != op || key_of(xfer) != key
         || xfer->range_at >= xfer->range_count) {
         return NULL;
     }
     return xfer;
+}
+
+/** Tell the owner how much of the oldest stream is still wanted. */
+static void stop_at(mca_btl_sm_xfer_t *xfer, uint64_t bytes)
+{
+    struct btl_sm_cell *cell = (struct btl_sm_cell *) (void *) ((char *) xfer->endpoint->peer
+                                                                + sizeof(struct btl_sm_segment_hdr))
+                               + xfer->endpoint->peer_cell;
+
+    btl_sm_store_release(BTL_SM_EDGE_STREAM_STOP, &cell->board.stop,
+                         btl_sm_stop_pack(xfer->number, bytes / 4096));
 }
 
 /** A range is through: the next one, or the end. */
@@ -142,7 +180,19 @@ static void range_over(mca_btl_sm_xfer_t *xfer)
 {
     mca_btl_sm_count(&mca_btl_sm_component.stats.streamed_bytes,
                      xfer->ranges[xfer->range_at].length);
+    if (xfer->rescuable) {
+        xfer->endpoint->helped = (xfer->endpoint->helped << 1)
+                                 | (xfer->limit > xfer->ranges[0].length / 2);
+        xfer->endpoint->unhelped = 0;
+        if (xfer->limit < xfer->ranges[0].length) {
+            /* The memory is the sender's again from here on: it must not be read any more. */
+            stop_at(xfer, 0);
+        }
+    }
     if (++xfer->range_at < xfer->range_count) {
+        OPAL_THREAD_LOCK(&mca_btl_sm_component.lock);
+        xfer->number = ++xfer->endpoint->streams;
+        OPAL_THREAD_UNLOCK(&mca_btl_sm_component.lock);
         mca_btl_sm_stream_start(xfer);
     } else {
         mca_btl_sm_xfer_complete(xfer, OPAL_SUCCESS);
@@ -163,7 +213,7 @@ bool mca_btl_sm_stream_piece(mca_btl_sm_endpoint_t *ep, const unsigned char *byt
     len -= sizeof(piece);
     xfer = find(ep, piece.id, BTL_SM_BOARD_GET);
     if (NULL == xfer) {
-        return false;
+        return true; /* we copied the rest ourselves and are through with it */
     }
     range = &xfer->ranges[xfer->range_at];
     if (piece.address != xfer->range_done || len > range->length - xfer->range_done
@@ -172,10 +222,72 @@ bool mca_btl_sm_stream_piece(mca_btl_sm_endpoint_t *ep, const unsigned char *byt
     }
     memcpy(xfer->local + range->offset + xfer->range_done, bytes + sizeof(piece), len);
     xfer->range_done += len;
-    if (xfer->range_done == range->length) {
+    if (xfer->range_done >= xfer->limit) {
         range_over(xfer);
     }
     return true;
+}
+
+/** How long to wait for the owner to stream before copying without it, in nanoseconds: several times
+ *  what an owner needs that is in the library; what a busy owner costs is this, once in
+ *  OFFER_EVERY transfers (btl_sm_rdma.c). */
+#define PATIENCE_NS 6000
+
+/**
+ * @brief Look after a stream whose owner may be busy: copy the end of the range by single copy.
+ * @return events; the transfer may be gone then
+ *
+ * Only for the oldest stream from a peer. Owner and asker work towards each other; what both copy
+ * is the same bytes, and pieces are stored by this process only, so nothing is written late.
+ */
+int mca_btl_sm_stream_rescue(mca_btl_sm_xfer_t *xfer)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    const mca_btl_sm_range_t *range = &xfer->ranges[xfer->range_at];
+    uint64_t len, from;
+    struct timespec now;
+    uint64_t now_ns;
+
+    if (0 != xfer->endpoint->plain_streams) {
+        return 0;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    now_ns = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+    if (xfer->range_done != xfer->seen || 0 == xfer->since_ns) {
+        xfer->seen = xfer->range_done;
+        xfer->since_ns = now_ns;
+        return 0;
+    }
+    if (now_ns - xfer->since_ns < PATIENCE_NS) {
+        return 0;
+    }
+    len = xfer->limit - xfer->range_done;
+    if (len > component->cooperate_chunk) {
+        len = component->cooperate_chunk;
+    }
+    from = (xfer->limit - len) / 4096 * 4096;
+    if (from < xfer->range_done) {
+        from = xfer->range_done;
+    }
+    stop_at(xfer, from);
+    if (OPAL_SUCCESS
+        != mca_btl_sm_copy_range(xfer->endpoint, BTL_SM_BOARD_GET,
+                                 xfer->local + range->offset + from,
+                                 xfer->remote + range->offset + from, xfer->limit - from,
+                                 xfer->remote_handle)) {
+        /* Then by the stream after all: whatever the owner leaves out now follows as a range. */
+        xfer->ranges[xfer->range_count].offset = range->offset + from;
+        xfer->ranges[xfer->range_count].length = xfer->limit - from;
+        xfer->range_count++;
+        xfer->rescuable = false;
+    } else {
+        mca_btl_sm_count(&component->stats.single_copy_bytes, xfer->limit - from);
+    }
+    xfer->limit = from;
+    if (xfer->range_done >= xfer->limit) {
+        range_over(xfer);
+    }
+    return 1;
 }
 
 /** @brief A piece that a peer puts into our memory. Returns false if it makes no sense. */

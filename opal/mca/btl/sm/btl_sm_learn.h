@@ -1,0 +1,132 @@
+/*
+ * Copyright (c) 2026 The project's contributors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which road is fastest for large transfers here and now? Learned from the transfers themselves.
+ *
+ * Layer 0: plain arithmetic on caller-owned memory. Fixed thresholds are wrong on some machine each
+ * time, and on a virtual machine even from minute to minute: between near cores of a Zen 5 the stream
+ * takes 0.65 of the time of a shared single copy at 1 MiB, between distant ones 1.45.
+ *
+ * For each power-of-two class of sizes and each road a smoothed time per byte. The best one is used;
+ * one transfer in LEARN_EXPLORE tries one of the others, which bounds what exploring can cost. A
+ * class that has seen nothing yet borrows from the class below it.
+ */
+#ifndef MCA_BTL_SM_LEARN_H
+#define MCA_BTL_SM_LEARN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Roads. */
+#define BTL_SM_ROAD_TOGETHER 0 /* single copy, shared out between both processes */
+#define BTL_SM_ROAD_STREAM   1 /* through shared memory */
+#define BTL_SM_ROAD_ALONE    2 /* single copy by the process that asked */
+#define BTL_SM_ROADS         3
+
+#define BTL_SM_LEARN_LOG2_MIN 12
+#define BTL_SM_LEARN_CLASSES  20 /* 4 KiB .. 2 GiB and above */
+#define BTL_SM_LEARN_FIRST    2  /* samples of each road before one is preferred */
+#define BTL_SM_LEARN_EXPLORE  64 /* one transfer in so many tries another road */
+
+struct btl_sm_learn_class {
+    uint64_t cost[BTL_SM_ROADS];    /* picoseconds per byte, smoothed; valid if samples > 0 */
+    uint32_t samples[BTL_SM_ROADS]; /* saturates at BTL_SM_LEARN_FIRST + 1 */
+    uint32_t turn;                  /* transfers since the last exploration */
+    uint32_t next;                  /* road to explore next */
+};
+
+typedef struct btl_sm_learn {
+    struct btl_sm_learn_class of[BTL_SM_LEARN_CLASSES];
+} btl_sm_learn_t;
+
+static inline unsigned btl_sm_learn_class_of(uint64_t size)
+{
+    unsigned log2 = size > 1 ? 63u - (unsigned) __builtin_clzll(size) : 0;
+
+    if (log2 < BTL_SM_LEARN_LOG2_MIN) {
+        return 0;
+    }
+    log2 -= BTL_SM_LEARN_LOG2_MIN;
+    return log2 < BTL_SM_LEARN_CLASSES ? log2 : BTL_SM_LEARN_CLASSES - 1;
+}
+
+/**
+ * @brief Choose a road.
+ * @param[in,out] learn  memory of this process, zero at first
+ * @param[in]     size   bytes of the transfer
+ * @param[in]     mask   bit r set: road r may be used now; at least one
+ * @return BTL_SM_ROAD_*
+ */
+static inline unsigned btl_sm_learn_choose(btl_sm_learn_t *learn, uint64_t size, unsigned mask)
+{
+    unsigned at = btl_sm_learn_class_of(size);
+    struct btl_sm_learn_class *class = &learn->of[at];
+    unsigned best = BTL_SM_ROADS;
+
+    if (at > 0) {
+        const struct btl_sm_learn_class *below = &learn->of[at - 1];
+
+        for (unsigned road = 0; road < BTL_SM_ROADS; ++road) {
+            if (0 == class->samples[road] && below->samples[road] >= BTL_SM_LEARN_FIRST) {
+                class->cost[road] = below->cost[road];
+                class->samples[road] = BTL_SM_LEARN_FIRST;
+            }
+        }
+    }
+    for (unsigned road = 0; road < BTL_SM_ROADS; ++road) {
+        if (0 == (mask & (1u << road))) {
+            continue;
+        }
+        if (class->samples[road] < BTL_SM_LEARN_FIRST) {
+            return road;
+        }
+        if (BTL_SM_ROADS == best || class->cost[road] < class->cost[best]) {
+            best = road;
+        }
+    }
+    if (++class->turn >= BTL_SM_LEARN_EXPLORE) {
+        class->turn = 0;
+        for (unsigned i = 0; i < BTL_SM_ROADS; ++i) {
+            class->next = (class->next + 1) % BTL_SM_ROADS;
+            if (class->next != best && 0 != (mask & (1u << class->next))) {
+                return class->next;
+            }
+        }
+    }
+    return best;
+}
+
+/**
+ * @brief Tell how long a transfer took.
+ * @param[in] size  bytes, > 0
+ * @param[in] road  BTL_SM_ROAD_* that was used
+ * @param[in] ns    nanoseconds from start to completion, with nothing else under way
+ *
+ * Falls fast and rises slowly: one interruption does not spoil a road that is not tried again soon.
+ */
+static inline void btl_sm_learn_report(btl_sm_learn_t *learn, uint64_t size, unsigned road,
+                                       uint64_t ns)
+{
+    struct btl_sm_learn_class *class = &learn->of[btl_sm_learn_class_of(size)];
+    uint64_t cost = ns * 1000 / size + 1;
+
+    if (0 == class->samples[road]) {
+        class->cost[road] = cost;
+    } else if (1 == class->samples[road]) {
+        /* Of the first two the better one: the first pays for untouched pages and cold caches. */
+        class->cost[road] = cost < class->cost[road] ? cost : class->cost[road];
+    } else if (cost < class->cost[road]) {
+        class->cost[road] = (class->cost[road] + cost) / 2;
+    } else {
+        if (cost > 2 * class->cost[road]) {
+            cost = 2 * class->cost[road];
+        }
+        class->cost[road] += (cost - class->cost[road]) / 16;
+    }
+    if (class->samples[road] <= BTL_SM_LEARN_FIRST) {
+        class->samples[road]++;
+    }
+}
+
+#endif /* MCA_BTL_SM_LEARN_H */
