@@ -9,8 +9,8 @@
  * takes 0.65 of the time of a shared single copy at 1 MiB, between distant ones 1.45.
  *
  * For each power-of-two class of sizes and each road a smoothed time per byte. The best one is used;
- * one transfer in LEARN_EXPLORE tries one of the others, which bounds what exploring can cost. A
- * class that has seen nothing yet borrows from the class below it.
+ * now and then a short burst tries one of the others, which bounds what exploring can cost. A class
+ * of very large sizes that has seen nothing yet borrows from the class below it.
  */
 #ifndef MCA_BTL_SM_LEARN_H
 #define MCA_BTL_SM_LEARN_H
@@ -26,14 +26,17 @@
 
 #define BTL_SM_LEARN_LOG2_MIN 12
 #define BTL_SM_LEARN_CLASSES  20 /* 4 KiB .. 2 GiB and above */
-#define BTL_SM_LEARN_FIRST    2  /* samples of each road before one is preferred */
-#define BTL_SM_LEARN_EXPLORE  64 /* one transfer in so many tries another road */
+#define BTL_SM_LEARN_FIRST    4   /* samples of each road before one is preferred */
+#define BTL_SM_LEARN_EXPLORE  256 /* after so many transfers another road is tried ... */
+#define BTL_SM_LEARN_BURST    4   /* ... so many times: the first ones pay for cold lines on both sides */
+#define BTL_SM_LEARN_BORROW   11  /* from this class (8 MiB) up, what the class below has learned serves */
 
 struct btl_sm_learn_class {
     uint64_t cost[BTL_SM_ROADS];    /* picoseconds per byte, smoothed; valid if samples > 0 */
     uint32_t samples[BTL_SM_ROADS]; /* saturates at BTL_SM_LEARN_FIRST + 1 */
     uint32_t turn;                  /* transfers since the last exploration */
     uint32_t next;                  /* road to explore next */
+    uint32_t burst;                 /* explorations left of the current burst */
 };
 
 typedef struct btl_sm_learn {
@@ -64,7 +67,7 @@ static inline unsigned btl_sm_learn_choose(btl_sm_learn_t *learn, uint64_t size,
     struct btl_sm_learn_class *class = &learn->of[at];
     unsigned best = BTL_SM_ROADS;
 
-    if (at > 0) {
+    if (at >= BTL_SM_LEARN_BORROW) {
         const struct btl_sm_learn_class *below = &learn->of[at - 1];
 
         for (unsigned road = 0; road < BTL_SM_ROADS; ++road) {
@@ -85,11 +88,17 @@ static inline unsigned btl_sm_learn_choose(btl_sm_learn_t *learn, uint64_t size,
             best = road;
         }
     }
+    if (class->burst > 0 && 0 != (mask & (1u << class->next))) {
+        class->burst--;
+        return class->next;
+    }
     if (++class->turn >= BTL_SM_LEARN_EXPLORE) {
         class->turn = 0;
+        class->burst = 0;
         for (unsigned i = 0; i < BTL_SM_ROADS; ++i) {
             class->next = (class->next + 1) % BTL_SM_ROADS;
             if (class->next != best && 0 != (mask & (1u << class->next))) {
+                class->burst = BTL_SM_LEARN_BURST - 1;
                 return class->next;
             }
         }
@@ -113,8 +122,8 @@ static inline void btl_sm_learn_report(btl_sm_learn_t *learn, uint64_t size, uns
 
     if (0 == class->samples[road]) {
         class->cost[road] = cost;
-    } else if (1 == class->samples[road]) {
-        /* Of the first two the better one: the first pays for untouched pages and cold caches. */
+    } else if (class->samples[road] < BTL_SM_LEARN_FIRST) {
+        /* Of the first ones the best: they pay for untouched pages and cold caches. */
         class->cost[road] = cost < class->cost[road] ? cost : class->cost[road];
     } else if (cost < class->cost[road]) {
         class->cost[road] = (class->cost[road] + cost) / 2;
