@@ -99,6 +99,7 @@ static int mode_unfinished(void)
 static void __attribute__((noreturn)) mode_early(void)
 {
     some_traffic(5);
+    chk_expect_end();
     if (chk_rank == chk_np - 1) {
         exit(0);
     }
@@ -111,6 +112,7 @@ static void __attribute__((noreturn)) mode_early(void)
 static void __attribute__((noreturn)) mode_abort(void)
 {
     const int who = (int) (chk_seed % (uint64_t) chk_np);
+    chk_expect_end();
     for (int i = 0;; i++) {
         if (i == 20 && chk_rank == who) {
             MPI_Abort(MPI_COMM_WORLD, 7);

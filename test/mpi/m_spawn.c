@@ -203,7 +203,7 @@ int main(int argc, char **argv)
     const char *mode = chk_opt("mode", "spawn");
     const int rounds = (int) chk_opt_u64("rounds", chk_long ? 200 : 8);
     const int children = (int) chk_opt_u64("children", 3);
-    const size_t slack = chk_opt_u64("slack", 64);
+    const size_t slack = chk_opt_u64("slack", chk_long ? 64 : 512);
     max_size = chk_opt_u64("max", 8u << 20);
     MPI_Comm half;
     const int side = chk_rank % 2;

@@ -122,6 +122,9 @@ void chk_mpi_error(const char *call, int rc, const char *file, int line) __attri
 /** @brief Set the watchdog anew, in seconds from now; 0 switches it off. */
 void chk_watchdog(unsigned seconds);
 
+/** @brief From here on to be ended by the launcher is expected: no stack is printed for SIGTERM. */
+void chk_expect_end(void);
+
 double chk_now(void); /**< seconds, monotonic */
 void chk_sleep_ms(unsigned ms);
 
