@@ -71,7 +71,7 @@ def parse_records(text):
                 continue  # a rank died while writing; what came before counts
             if record.get("kind") == "context":
                 context = record
-            elif record.get("kind") == "cell":
+            elif record.get("kind") in ("cell", "value"):
                 cells.append(record)
     return context, cells
 
@@ -86,6 +86,14 @@ def latency_values(cells, stat="p50"):
     """Values of a program's cells: the time per message, everything else beside it."""
     return [Value(f"lat_ns_{stat}", "ns", c[f"lat_ns_{stat}"], c["size_bytes"],
                   {k: v for k, v in c.items() if k not in ("kind", "size_bytes")}) for c in cells]
+
+
+def plain_values(cells):
+    """Values of a program that names its metrics itself (records of kind "value")."""
+    return [Value(c["metric"], c["unit"], c["value"], c.get("size_bytes"),
+                  {k: v for k, v in c.items()
+                   if k not in ("kind", "metric", "unit", "value", "size_bytes")})
+            for c in cells if c["kind"] == "value" and c["value"]]
 
 
 class Job:
@@ -144,25 +152,25 @@ class ProgramJob(Job):
             run.disturbed = disturbed(cells, self.np, run.context.get("cores", 1))
 
 
-class FloorJob(Job):
-    """bench_floor: two bare processes. It runs with the one side that is no MPI."""
+class PlainJob(Job):
+    """One of our programs that know no MPI: bench_floor, bench_ceiling."""
 
-    def __init__(self, suite, name, program, timeout=120.0):
-        super().__init__(suite, name, 2, timeout)
-        self.program = program
+    def __init__(self, suite, name, binary, program, np=2, timeout=120.0, values=latency_values):
+        super().__init__(suite, name, np, timeout)
+        self.binary, self.program, self.values = binary, program, values
 
     def prepare(self, mpi):
-        launch.build_plain("bench_floor")
+        launch.build_plain(self.binary)
 
     def once(self, side, run):
-        outcome = launch.launch([launch.build_plain("bench_floor"), *self.program, "--json"],
+        outcome = launch.launch([launch.build_plain(self.binary), *self.program, "--json"],
                                 dict(os.environ), self.timeout)
         run.context, cells = parse_records(outcome.stdout)
         run.problem = outcome.problem()
-        run.values = latency_values(cells)
+        run.values = self.values(cells)
         if any(c["verified"] == "wrong" for c in cells):
             run.problem = "wrong bytes"
-        if cells:
+        if cells and "noise" in cells[0]:
             run.disturbed = disturbed(cells, self.np, run.context.get("cores", 1))
 
 

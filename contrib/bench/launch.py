@@ -29,6 +29,7 @@ MPI_PROGRAMS = {
 }
 PLAIN_PROGRAMS = {
     "bench_floor": ["bench_floor.c", "bench_common.c"],
+    "bench_ceiling": ["bench_ceiling.c", "bench_common.c"],
     "bench_pin": ["bench_pin.c", "bench_common.c"],
     "bench_maps": ["bench_maps.c", "bench_common.c"],
 }

@@ -11,7 +11,7 @@ import hpcc
 import imb
 import launch
 import subjects as subjects_module
-from engine import Block, FloorJob, ProgramJob, Side
+from engine import Block, PlainJob, ProgramJob, Side, plain_values
 from launch import BenchError
 from subjects import SUBJECTS, Subject
 
@@ -20,6 +20,8 @@ ALL = ["builtin", "builtin-nocma", "ours", "ours-nosc", "ours-nocoop", "ucx", "m
 ONE_COPY = ["builtin", "builtin-nocma", "ours", "knem"]
 # The side of jobs that run no MPI.
 FLOOR = Side("floor", Subject("floor", "two processes without MPI"), None, check=False)
+CEILING = Side("ceiling", Subject("ceiling", "one copy in shared memory, no MPI"), None,
+               check=False)
 
 
 @dataclass
@@ -123,7 +125,7 @@ def pt2pt_suite(ctx):
                 continue
             program = [way, "--time", "0.06" if ctx.full else "0.02", *pages]
             name = f"floor_{way}" + ("_huge" if pages else "")
-            floors.append(FloorJob("pt2pt", name, program))
+            floors.append(PlainJob("pt2pt", name, "bench_floor", program))
     return [
         Block(basic, every, repetitions, 3, budget(ctx, 120, 80, 500), retries=1),
         Block(floors, [FLOOR], 5 if ctx.full else 3, 3, budget(ctx, 30, 30, 60), retries=0),
@@ -137,8 +139,11 @@ def pt2pt_suite(ctx):
 
 def hpcc_suite(ctx):
     """The 2010 table: rings and ping-pong at 4 to 32 ranks, with the shared-memory ceiling."""
-    blocks = []
     ranks = (4, 8, 16, 32) if ctx.full else (4, 8)
+    ceiling = [PlainJob("hpcc", "hpcc", "bench_ceiling", [str(np)], np, 120.0, plain_values)
+               for np in ranks]
+    blocks = [Block(ceiling, [CEILING], 5 if ctx.full else 3, 2, budget(ctx, 20, 15, 60),
+                    retries=0)]
     if hpcc.binary():
         blocks.append(Block([hpcc.HpccJob("hpcc", np, timeout=300.0) for np in ranks],
                             ctx.sides(ONE_COPY), 10 if ctx.full else 3, 2,
