@@ -392,8 +392,19 @@ static void test_replaced(void)
         fault.behind = lose_word;
         fill((smsc_cma_direction_t) direction);
         result = run(&target, (smsc_cma_direction_t) direction, 50000, 7000);
-        tap_ok(arrived((smsc_cma_direction_t) direction, &result, 50000),
+        tap_ok(arrived((smsc_cma_direction_t) direction, &result, 50000)
+                   && (SMSC_CMA_READ == direction || 8 == fault.writes),
                "direction %d: when only the word is lost the nonce proves the rest", direction);
+    }
+
+    for (int direction = SMSC_CMA_READ; direction <= SMSC_CMA_WRITE; ++direction) {
+        target = target_with(WORD);
+        fault_reset();
+        fault.behind = lose_all_later;
+        result = run(&target, (smsc_cma_direction_t) direction, 50000, 7000);
+        tap_ok(SMSC_CMA_GONE == result.status && 7000 == result.done,
+               "direction %d: a target lost during the second of many calls: only the first counts",
+               direction);
     }
 
     target = target_with(NONCE);
@@ -576,7 +587,11 @@ static void test_requests(void)
     two[1].iov_len = SIZE_MAX - 5;
     smsc_cma_copyv(&sys, &target, SMSC_CMA_READ, two, 2, two, 2, 0, &result);
     tap_ok(SMSC_CMA_BAD_REQUEST == result.status && 0 == fault.calls,
-           "lists whose length overflows are refused");
+           "a list with an element that wraps is refused");
+    two[0] = two[1] = (struct iovec) {NULL, SIZE_MAX - 5};
+    smsc_cma_copyv(&sys, &target, SMSC_CMA_READ, two, 2, two, 2, 0, &result);
+    tap_ok(SMSC_CMA_BAD_REQUEST == result.status && 0 == fault.calls,
+           "lists whose total overflows are refused");
     smsc_cma_copy(&sys, &target, SMSC_CMA_READ, ours, UINT64_MAX - 10, 4096, 0, &result);
     tap_ok(SMSC_CMA_BAD_REQUEST == result.status && 0 == fault.calls,
            "a remote range that wraps is refused");

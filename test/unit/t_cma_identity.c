@@ -251,6 +251,36 @@ static void test_scarcity(void)
              "without descriptors there is still a page with a nonce, and no promise more");
 }
 
+/* A descriptor number means nothing by itself: only the file that the record describes is
+ * opened. */
+static void test_map(void)
+{
+    smsc_cma_identity_t identity, other;
+    smsc_cma_modex_t record;
+    void *page;
+
+    smsc_cma_identity_create(&identity);
+    smsc_cma_identity_create(&other);
+    page = smsc_cma_probe_map(getpid(), &identity.modex);
+    tap_ok(NULL != page && 0 == memcmp(page, &identity.modex.nonce, sizeof(uint64_t)),
+           "the page is found by its record");
+    if (NULL != page) {
+        munmap(page, SMSC_CMA_PAGE_BYTES);
+    }
+    record = identity.modex;
+    record.page_fd = other.modex.page_fd;
+    tap_ok(NULL == smsc_cma_probe_map(getpid(), &record),
+           "another file of the same kind is not taken");
+    record = identity.modex;
+    record.page_device ^= 1;
+    tap_ok(NULL == smsc_cma_probe_map(getpid(), &record), "nor one of another device");
+    record = identity.modex;
+    record.page_fd = 9999;
+    tap_ok(NULL == smsc_cma_probe_map(getpid(), &record), "nor none");
+    smsc_cma_identity_retire(&other);
+    smsc_cma_identity_retire(&identity);
+}
+
 static void test_translate(void)
 {
     tap_same(smsc_cma_identity_translate(UINT64_C(0x123456789)), 0,
@@ -268,6 +298,7 @@ int main(void)
     test_fork();
     test_end();
     test_scarcity();
+    test_map();
     test_translate();
     return tap_done();
 }

@@ -217,6 +217,32 @@ static void test_refusals(void)
     }
 }
 
+static ssize_t lying_writev(pid_t pid, const struct iovec *here, unsigned long nlocal,
+                            const struct iovec *there, unsigned long nremote, unsigned long flags)
+{
+    (void) pid;
+    (void) there;
+    (void) nremote;
+    (void) flags;
+    return (ssize_t) fault_total(here, nlocal);
+}
+
+/* An emulated kernel may say that it wrote and not have done so. */
+static void test_lies(void)
+{
+    const smsc_cma_probe_sys_t liar = {.copy = {fault_readv, lying_writev, fault_wait},
+                                       .translate = fake_translate,
+                                       .map = fake_map};
+    const smsc_cma_modex_t record = record_of_peer();
+
+    reset();
+    smsc_cma_probe_release(&peer);
+    memset((char *) peers.page + SMSC_CMA_PAGE_SCRATCH, 0, 64);
+    tap_ok(SMSC_CMA_REASON_FAILED == smsc_cma_probe_peer(&liar, &own, &record, 3, &peer)
+               && SMSC_CMA_WRITE == peer.direction && 20 > fault.calls,
+           "writing that only claims to work is no single copy");
+}
+
 /* The peer is replaced while its page is being mapped: the nonce is read after that. */
 static void replace(void)
 {
@@ -283,6 +309,7 @@ int main(void)
     test_good();
     test_who();
     test_refusals();
+    test_lies();
     test_replaced();
     test_forked();
     test_texts();
