@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Unit test of btl_sm_fbox.h, one process: each call on a state that was set up for it. Positions
- * at and around the end of the ring, counters at the wrap of 64 bits, sequence numbers at that of 16,
- * everything that a hostile or broken peer can leave in a header word or a tail.
+ * at and around the end of the ring, counters at the wrap of 64 bits, sequence numbers at that of
+ * 16, everything that a hostile or broken peer can leave in a header word or a tail.
  */
 #include "btl_sm_fbox.h"
 
