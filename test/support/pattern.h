@@ -29,13 +29,32 @@ static inline unsigned char pattern_byte(uint64_t seed, uint64_t at)
     return (unsigned char) (pattern_word(seed, at / 8) >> (at % 8 * 8));
 }
 
+/** @return eight bytes of the payload from position 8 * index on, as they lie in memory */
+static inline uint64_t pattern_bytes(uint64_t seed, uint64_t index)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return pattern_word(seed, index);
+#else
+    return __builtin_bswap64(pattern_word(seed, index));
+#endif
+}
+
 /** @brief Fill buffer with bytes first .. first + len - 1 of the payload. */
 static inline void pattern_fill(void *buffer, size_t len, uint64_t seed, uint64_t first)
 {
     unsigned char *bytes = (unsigned char *) buffer;
+    size_t i = 0;
 
-    for (size_t i = 0; i < len; ++i) {
-        bytes[i] = pattern_byte(seed, first + i);
+    while (i < len) {
+        if (0 == (first + i) % 8 && 8 <= len - i) {
+            const uint64_t word = pattern_bytes(seed, (first + i) / 8);
+
+            memcpy(bytes + i, &word, sizeof(word));
+            i += sizeof(word);
+        } else {
+            bytes[i] = pattern_byte(seed, first + i);
+            ++i;
+        }
     }
 }
 
@@ -45,8 +64,16 @@ static inline size_t pattern_good(const void *buffer, size_t len, uint64_t seed,
     const unsigned char *bytes = (const unsigned char *) buffer;
     size_t i = 0;
 
-    while (i < len && bytes[i] == pattern_byte(seed, first + i)) {
-        ++i;
+    while (i < len) {
+        const uint64_t word = pattern_bytes(seed, (first + i) / 8);
+
+        if (0 == (first + i) % 8 && 8 <= len - i && 0 == memcmp(bytes + i, &word, sizeof(word))) {
+            i += sizeof(word);
+        } else if (bytes[i] == pattern_byte(seed, first + i)) {
+            ++i;
+        } else {
+            break;
+        }
     }
     return i;
 }
@@ -57,6 +84,9 @@ static inline size_t pattern_run(const void *buffer, size_t len, unsigned char v
     const unsigned char *bytes = (const unsigned char *) buffer;
     size_t i = 0;
 
+    if (0 < len && value == bytes[0] && 0 == memcmp(bytes, bytes + 1, len - 1)) {
+        return len;
+    }
     while (i < len && bytes[i] == value) {
         ++i;
     }
