@@ -107,6 +107,7 @@ int mca_btl_sm_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpo
     (void) btl;
     frag->tag = tag;
     frag->endpoint = ep;
+    frag->sent = 0; /* a descriptor may be sent again */
     if (OPAL_UNLIKELY(ep->failed)) {
         return OPAL_ERR_UNREACH;
     }
