@@ -311,7 +311,7 @@ int main(int argc, char **argv)
 {
     chk_init(argc, argv, MPI_THREAD_SINGLE);
     const size_t max = chk_opt_u64("max", chk_long ? 8u << 20 : 2u << 20);
-    const uint64_t messages = chk_opt_u64("messages", chk_long ? 500000 : 6400);
+    const uint64_t messages = chk_opt_u64("messages", chk_long ? 500000 : 3200);
     const double seconds = (double) chk_opt_u64("seconds", 0);
     const double start = chk_now();
     uint64_t rounds = messages / ROUND + 1;

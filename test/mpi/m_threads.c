@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     if (nthreads > MAX_THREADS || nthreads < 1) {
         chk_skip_all("--threads must lie between 1 and 64");
     }
-    per_thread = chk_opt_u64("messages", chk_long ? 60000 : 1200);
+    per_thread = chk_opt_u64("messages", chk_long ? 60000 : 480);
     max_size = chk_opt_u64("max", 65537);
     sizes = chk_sizes(max_size, &nsizes);
     for (int i = 0; i < nthreads; i++) {
