@@ -744,6 +744,40 @@ void bench_maps(char *out, size_t cap)
     }
 }
 
+void bench_files_json(bench_json_t *j, const char *all, int np, size_t cap)
+{
+    bench_json_array(j, "files");
+    for (int i = 0; i < np; i++) {
+        const char *mine = all + (size_t) i * cap;
+        bool seen = false;
+        for (int k = 0; k < i && !seen; k++) {
+            seen = 0 == strcmp(all + (size_t) k * cap, mine);
+        }
+        if (seen) {
+            continue;
+        }
+        bench_json_object(j, NULL);
+        bench_json_array(j, "ranks");
+        for (int k = i; k < np; k++) {
+            if (0 == strcmp(all + (size_t) k * cap, mine)) {
+                bench_json_int(j, NULL, k);
+            }
+        }
+        bench_json_close(j, ']');
+        bench_json_array(j, "paths");
+        char *save = NULL;
+        char *copy = strdup(mine);
+        for (char *line = NULL != copy ? strtok_r(copy, "\n", &save) : NULL; NULL != line;
+             line = strtok_r(NULL, "\n", &save)) {
+            bench_json_str(j, NULL, line);
+        }
+        free(copy);
+        bench_json_close(j, ']');
+        bench_json_close(j, '}');
+    }
+    bench_json_close(j, ']');
+}
+
 /* First line of a small file, or of the line that starts with key; "" if there is none. */
 static void first_line(const char *path, const char *key, char *out, size_t cap)
 {

@@ -224,6 +224,13 @@ void bench_cell_text(const bench_cell_t *c);
  */
 void bench_maps(char *out, size_t cap);
 
+/**
+ * @brief Write the component files of all ranks as member "files" of the open object: each distinct
+ *        list once, with the ranks that have it.
+ * @param[in] all  the texts of bench_maps of all ranks, `cap` bytes apart
+ */
+void bench_files_json(bench_json_t *j, const char *all, int np, size_t cap);
+
 /** @brief Write what the program knows of machine and build as members of the open object. */
 void bench_context_json(bench_json_t *j, const bench_clock_t *clock);
 

@@ -375,35 +375,7 @@ static void files_json(bench_run_t *r, bench_json_t *j)
     bench_maps(mine, CAP);
     MPI_Gather(mine, CAP, MPI_CHAR, all, CAP, MPI_CHAR, 0, r->comm);
     if (0 == r->rank && r->opt->json) {
-        bench_json_array(j, "files");
-        for (int i = 0; i < r->np; i++) {
-            bool seen = false;
-            for (int k = 0; k < i && !seen; k++) {
-                seen = 0 == strcmp(all + (size_t) k * CAP, all + (size_t) i * CAP);
-            }
-            if (seen) {
-                continue;
-            }
-            bench_json_object(j, NULL);
-            bench_json_array(j, "ranks");
-            for (int k = i; k < r->np; k++) {
-                if (0 == strcmp(all + (size_t) k * CAP, all + (size_t) i * CAP)) {
-                    bench_json_int(j, NULL, k);
-                }
-            }
-            bench_json_close(j, ']');
-            bench_json_array(j, "paths");
-            char *save = NULL;
-            char *copy = strdup(all + (size_t) i * CAP);
-            for (char *line = strtok_r(copy, "\n", &save); NULL != line;
-                 line = strtok_r(NULL, "\n", &save)) {
-                bench_json_str(j, NULL, line);
-            }
-            free(copy);
-            bench_json_close(j, ']');
-            bench_json_close(j, '}');
-        }
-        bench_json_close(j, ']');
+        bench_files_json(j, all, r->np, CAP);
     }
     free(all);
     free(mine);

@@ -21,11 +21,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PR_SET_CHILD_SUBREAPER = 36
-CFLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
+CFLAGS = ["-std=gnu11", "-O2", "-g", "-pthread", "-Wall", "-Wextra"]
 # Programs that are built with an MPI's compiler, and those that know no MPI.
 MPI_PROGRAMS = {
     "bench_mpi": ["bench_mpi.c", "bench_mpi_lat.c", "bench_mpi_bw.c", "bench_mpi_onesided.c",
                   "bench_mpi_sendrecv.c", "bench_common.c"],
+    "bench_chapel": ["bench_chapel.c", "bench_common.c"],
 }
 PLAIN_PROGRAMS = {
     "bench_floor": ["bench_floor.c", "bench_common.c"],

@@ -12,10 +12,10 @@ import plot
 import records
 import stats
 from subjects import SUBJECTS
-from suites import MECHANISMS, baseline_of
+from suites import MECHANISMS, STEPS, baseline_of
 
 LABELS = {**{name: s.label for name, s in SUBJECTS.items()},
-          **{name: f"ours, {name}" for name in MECHANISMS}, "floor": "without MPI",
+          **{name: f"ours, {name}" for name in (*MECHANISMS, *STEPS)}, "floor": "without MPI",
           "ceiling": "one copy in shared memory"}
 
 
@@ -209,6 +209,25 @@ def threshold_findings(rows):
     return lines
 
 
+def chapel_steps(rows):
+    """The gain of each step, as the seed printed its own: 620 -> 730 -> 3875."""
+    mine = {}
+    for r in rows:
+        if r["suite"] == "chapel":
+            mine.setdefault((r["job"], r["metric"], r["unit"]), {})[r["subject"]] = r["median"]
+    body = []
+    for (_, metric, unit), value in mine.items():
+        if not {"plain", "prefault", "both"} <= set(value):
+            continue
+        plain, prefault, both = value["plain"], value["prefault"], value["both"]
+        body.append([metric.rsplit("_", 1)[0], shown_unit(unit), number(value.get("builtin")),
+                     f"{number(plain)} -> {number(prefault)} -> {number(both)}",
+                     f"{prefault / plain:.2f}x", f"{both / prefault:.2f}x",
+                     f"{both / value['builtin']:.2f}x" if value.get("builtin") else "-"])
+    return ["pattern", "", "Open MPI", "plain -> prefault -> + serialised polling", "prefault",
+            "serialised", "ours/Open MPI"], body
+
+
 def suite_text(suite, rows):
     """What a suite adds to its tables, as text."""
     mine = [r for r in rows if r["suite"] == suite]
@@ -216,6 +235,8 @@ def suite_text(suite, rows):
         return "\nas in the 2010 measurements:\n" + text_table(*hpcc_2010(mine))
     if suite == "threshold":
         return "\n".join(threshold_findings(mine))
+    if suite == "chapel":
+        return "\neach step's gain:\n" + text_table(*chapel_steps(mine))
     return ""
 
 
@@ -395,6 +416,8 @@ def suite_html(suite, rows):
     if suite == "threshold":
         return "<ul>" + "".join(f"<li>{html.escape(t)}</li>"
                                 for t in threshold_findings(mine)) + "</ul>"
+    if suite == "chapel":
+        return "<h3>Each step's gain</h3>" + html_table(*chapel_steps(mine))
     return ""
 
 

@@ -81,6 +81,19 @@ def lat_job(suite, name, pattern, ctx, *more, np=2, sizes=None, time_s=None):
     return ProgramJob(suite, name, program, np, timeout=180.0)
 
 
+def variants(ctx, settings_by_name):
+    """Sides that are ours with some parameters set; none where ours is not there."""
+    sides = []
+    for side in [s for s in ctx.sides(["ours"]) if s.name == "ours"]:
+        for name, settings in settings_by_name.items():
+            args = list(side.subject.args)
+            for key, value in settings.items():
+                args += ["--mca", key, value]
+            subject = Subject(name, f"ours, {name}", args=args, ours=side.subject.ours)
+            sides.append(Side(name, subject, side.mpi))
+    return sides
+
+
 # --------------------------------------------------------------------------------- main
 
 def main_suite(ctx):
@@ -191,29 +204,46 @@ MECHANISMS = {
 }
 
 
-def mechanism_sides(ctx):
-    """Sides `copy`, `single`, `coop`, `auto`: ours with one mechanism forced."""
-    base = ctx.sides(["ours"])
-    if not base or base[0].name != "ours":
-        base = [s for s in base if s.name == "ours"]
-    sides = []
-    for name, settings in MECHANISMS.items():
-        for side in base:
-            args = list(side.subject.args)
-            for key, value in settings.items():
-                args += ["--mca", key, value]
-            subject = Subject(name, f"ours, {name}", args=args, ours=side.subject.ours)
-            sides.append(Side(name, subject, side.mpi))
-    return sides
-
-
 def threshold_suite(ctx):
     """Forced copy, single copy, cooperation against the automatic choice, in fine steps."""
     sizes = "256-64M/8" if ctx.full else "256-4M/4"
     job = lat_job("threshold", "lat", "lat", ctx, sizes=sizes,
                   time_s=0.03 if ctx.full else 0.01)
-    return [Block([job], mechanism_sides(ctx), 10 if ctx.full else 3, 3,
+    return [Block([job], variants(ctx, MECHANISMS), 10 if ctx.full else 3, 3,
                   budget(ctx, 120, 60, 500), retries=0)]
+
+
+# ------------------------------------------------------------------------------- chapel
+
+CHAPEL = ["stream", "stencil", "isx", "indexgather", "indexgather_fine", "ra_onesided",
+          "ra_twosided"]
+# The steps of the seed (620 -> 730 -> 3875 MB/s per node), as parameters of ours.
+STEPS = {
+    "plain": {"btl_sm_serialize_polling": "0", "btl_sm_prefault_threads": "0"},
+    "prefault": {"btl_sm_serialize_polling": "0", "btl_sm_prefault_threads": "2"},
+    "serial": {"btl_sm_serialize_polling": "1", "btl_sm_prefault_threads": "0"},
+    "both": {"btl_sm_serialize_polling": "1", "btl_sm_prefault_threads": "2"},
+}
+# osc/rdma of Open MPI 5.0.7 gives wrong results for MPI_BXOR when it may use its own atomics, with
+# any transport; without them it is right.
+RIGHT_SUMS = ["--mca", "osc_rdma_acc_use_amo", "0"]
+
+
+def chapel_suite(ctx):
+    """Five patterns with several polling threads: serialised polling and prefaulting on and off."""
+    sides = ctx.sides(["builtin"]) + variants(ctx, STEPS)
+    threads = max(2, len(os.sched_getaffinity(0)) // 2)
+    # Two ranks of several polling threads outnumber the cores of a small machine. A thread that
+    # waits must then let the others run, whatever the transport.
+    idle = ["--mca", "mpi_yield_when_idle", "1"]
+    jobs = []
+    for name in CHAPEL:
+        program = [name, "--threads", str(threads), "--passes", "10" if ctx.full else "4"]
+        jobs.append(ProgramJob("chapel", name, program, 2, 180.0, "bench_chapel",
+                               args=idle + (RIGHT_SUMS if name == "ra_onesided" else []),
+                               values=plain_values))
+    return [Block(jobs, sides, 10 if ctx.full else 3, 3 if ctx.full else 2,
+                  budget(ctx, 90, 70, 400), retries=0)]
 
 
 SUITES = {
@@ -222,6 +252,7 @@ SUITES = {
     "hpcc": hpcc_suite,
     "imb": imb_suite,
     "threshold": threshold_suite,
+    "chapel": chapel_suite,
 }
 # Which subject a suite's ratios refer to.
 BASELINES = {"threshold": "auto"}
