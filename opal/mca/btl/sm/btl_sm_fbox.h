@@ -41,6 +41,14 @@
  *  records are consumed less than 1/4 is missing, and a record plus the rest of the ring that it
  *  may have to skip needs less than 3/4. */
 #define BTL_SM_FBOX_LAZY 4
+/** ... or this many bytes, if that is less: the producer must see that a box is nearly empty. */
+#define BTL_SM_FBOX_RETURN 1024
+
+/** Short records stay in the first BTL_SM_FBOX_WINDOW bytes of a large ring: a producer that comes
+ *  there and sees that no more than BTL_SM_FBOX_RETURN * 2 bytes are under way goes back to the
+ *  start instead of on to cold lines. Worth a factor of two in latency where several pairs share a
+ *  second-level cache (four ranks on two cores of a Zen 5, rings of 256 KiB). */
+#define BTL_SM_FBOX_WINDOW 4096
 
 /** What each end answers. */
 enum btl_sm_fbox_rc {
@@ -57,6 +65,7 @@ typedef struct btl_sm_fbox_tx {
     uint64_t start;            /* value of head where this ring begins */
     uint64_t tail_seen;        /* last value read from *tail */
     uint32_t size;             /* bytes, power of two */
+    uint32_t rewind_at;        /* offset at which to think about going back */
     uint16_t seq;              /* of the next record */
 } btl_sm_fbox_tx_t;
 
@@ -68,6 +77,7 @@ typedef struct btl_sm_fbox_rx {
     uint64_t start;        /* value of consumed where this ring begins */
     uint64_t returned;     /* last value stored to *tail */
     uint32_t size;
+    uint32_t lazy; /* bytes to take before the tail is stored */
     uint16_t seq;
 } btl_sm_fbox_rx_t;
 
@@ -107,6 +117,7 @@ static inline void btl_sm_fbox_tx_init(btl_sm_fbox_tx_t *tx, unsigned char *base
     tx->head = start;
     tx->start = start;
     tx->tail_seen = start;
+    tx->rewind_at = BTL_SM_FBOX_WINDOW;
     tx->seq = seq;
 }
 
@@ -116,6 +127,8 @@ static inline void btl_sm_fbox_rx_init(btl_sm_fbox_rx_t *rx, unsigned char *base
 {
     rx->base = base;
     rx->size = size;
+    rx->lazy = size / BTL_SM_FBOX_LAZY < BTL_SM_FBOX_RETURN ? size / BTL_SM_FBOX_LAZY
+                                                             : BTL_SM_FBOX_RETURN;
     rx->tail = tail;
     rx->consumed = start;
     rx->start = start;
@@ -138,6 +151,19 @@ static inline uint64_t btl_sm_fbox_refresh(btl_sm_fbox_tx_t *tx)
     return tx->size - (tx->head - tx->tail_seen);
 }
 
+/** Cold part of reserve, once per window: go back to the start of the ring? Only if what is under
+ *  way leaves room for that, so that it never makes a producer wait. */
+static inline int btl_sm_fbox_rewind(btl_sm_fbox_tx_t *tx, uint64_t offset, uint64_t need)
+{
+    uint64_t rest = tx->size - offset;
+    uint64_t space = btl_sm_fbox_refresh(tx);
+
+    tx->rewind_at = (uint32_t) offset + BTL_SM_FBOX_WINDOW;
+    return UINT64_MAX != space && need <= BTL_SM_FBOX_RETURN
+           && tx->head - tx->tail_seen <= 2 * BTL_SM_FBOX_RETURN
+           && rest + need + BTL_SM_LINE <= space;
+}
+
 /**
  * @brief Get room for one record.
  * @param[in,out] tx           producer state
@@ -156,7 +182,9 @@ static inline enum btl_sm_fbox_rc btl_sm_fbox_reserve(btl_sm_fbox_tx_t *tx, size
     uint64_t offset = (tx->head - tx->start) & (tx->size - 1);
     uint64_t need = btl_sm_fbox_need(len);
     uint64_t rest = tx->size - offset;
-    uint64_t skip = need > rest ? rest : 0;
+    uint64_t skip = need > rest || (offset >= tx->rewind_at && btl_sm_fbox_rewind(tx, offset, need))
+                        ? rest
+                        : 0;
     /* one more line: the header word that publish clears must not be in use either */
     uint64_t total = skip + need + BTL_SM_LINE;
 
@@ -176,6 +204,7 @@ static inline enum btl_sm_fbox_rc btl_sm_fbox_reserve(btl_sm_fbox_tx_t *tx, size
                                              0, tx->seq));
         tx->seq++;
         tx->head += skip;
+        tx->rewind_at = BTL_SM_FBOX_WINDOW;
         offset = 0;
     }
     *payload_out = tx->base + offset + BTL_SM_FBOX_HDR;
@@ -268,7 +297,7 @@ static inline void btl_sm_fbox_release(btl_sm_fbox_rx_t *rx, uint64_t rec)
 {
     rx->consumed += btl_sm_fbox_need(btl_sm_rec_len(rec));
     rx->seq++;
-    if (rx->consumed - rx->returned >= rx->size / BTL_SM_FBOX_LAZY) {
+    if (rx->consumed - rx->returned >= rx->lazy) {
         rx->returned = rx->consumed;
         btl_sm_store_release(BTL_SM_EDGE_FBOX_SPACE, rx->tail, rx->consumed);
     }

@@ -38,6 +38,7 @@
 #define SLOW_MAX_SEND_SIZE      32768
 #define SLOW_FBOX_SIZE          (256 * 1024)
 #define SLOW_COOPERATE_CHUNK    (1024 * 1024)
+#define CROWDED_FBOX_SIZE       16384 /* more ranks than cores, or more than 32 */
 #define DEFAULT_SINGLE_COPY_LIMIT 4096
 
 /** One unsigned parameter and what it may be. */
@@ -79,7 +80,7 @@ static struct param table[] = {
     {"fbox_size", &raw.fbox_size, DEFAULT_FBOX_SIZE, 4096, 64 << 20, OPAL_INFO_LVL_5,
      "Size of an enlarged fast box (bytes, 4096 to 67108864, rounded up to a power of two). "
      "Unless set, 262144 where single copy is slow and 65536 elsewhere, halved for more than 8 and "
-     "for more than 16 local ranks, 8192 for more than 32"},
+     "for more than 16 local ranks, 16384 for more than 32 or more ranks than cores"},
     {"prefault_threads", &raw.prefault_threads, 0, 0, 64, OPAL_INFO_LVL_5,
      "Threads that fault the pages of the shared memory in when it is handed out (count, 0 to 64, "
      "0 = leave the pages to first touch)"},
@@ -312,7 +313,11 @@ static void settle_by_cost(uint32_t local_count)
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     mca_btl_base_module_t *btl = &mca_btl_sm.super;
     uint32_t cost = NULL == mca_smsc ? 0 : mca_btl_sm_calibrate_single_copy();
-    bool slow = 0 == cost || cost > SLOW_SINGLE_COPY_NS;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    /* With more ranks than cores the peer seldom runs at the same time; then one copy by whoever runs
+     * beats two, and small boxes stay in the cache. */
+    bool crowded = cpus > 0 && local_count > (uint32_t) cpus;
+    bool slow = 0 == cost || (cost > SLOW_SINGLE_COPY_NS && !crowded);
 
     component->slow_single_copy = slow;
     if (!user_set(index_of_fbox_size)) {
@@ -320,8 +325,8 @@ static void settle_by_cost(uint32_t local_count)
         for (uint32_t ranks = 8; ranks <= 32 && local_count > ranks; ranks *= 2) {
             raw.fbox_size /= 2;
         }
-        if (local_count > 32 && raw.fbox_size > 8192) {
-            raw.fbox_size = 8192;
+        if ((local_count > 32 || crowded) && raw.fbox_size > CROWDED_FBOX_SIZE) {
+            raw.fbox_size = CROWDED_FBOX_SIZE;
         }
     }
     if (!slow) {
