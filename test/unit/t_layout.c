@@ -41,6 +41,7 @@ static void places(void)
     tap_same(offsetof(hdr_t, door), 256, "door at 256");
     tap_same(offsetof(hdr_t, help), 384, "help at 384");
     tap_same(offsetof(hdr_t, readers), 512, "readers at 512");
+    tap_same(offsetof(board_t, stop), 56, "board: stop at 56");
     tap_same(offsetof(board_t, handle), 128, "board: handle at 128");
     tap_same(offsetof(board_t, claim), 384, "board: claim at 384");
     tap_same(offsetof(board_t, done), 512, "board: done at 512");
@@ -94,11 +95,37 @@ static void records(void)
     tap_ok(BTL_SM_REC_PUSHED < BTL_SM_REC_KINDS, "every kind is below BTL_SM_REC_KINDS");
 }
 
+static void stops(void)
+{
+    bool exact = true, older = true, newer = true;
+
+    tap_ok(UINT64_MAX == btl_sm_stop_limit(0, 7),
+           "a stop word that was never written stops nothing");
+    for (uint64_t number = 0; number < (UINT64_C(1) << 26); number += 4093) {
+        uint64_t stop = btl_sm_stop_pack(number, number % 1000);
+
+        exact = exact && btl_sm_stop_limit(stop, number) == number % 1000 * 4096;
+        older = older && 0 == btl_sm_stop_limit(stop, number - 1)
+                && 0 == btl_sm_stop_limit(stop, number - 8000000);
+        newer = newer && UINT64_MAX == btl_sm_stop_limit(stop, number + 1)
+                && UINT64_MAX == btl_sm_stop_limit(stop, number + 8000000);
+    }
+    tap_ok(exact, "a stop word says how many bytes its stream still has");
+    tap_ok(older, "and that all streams before it are over");
+    tap_ok(newer, "and nothing about those after it");
+    tap_same((long long) btl_sm_stop_limit(btl_sm_stop_pack(UINT64_C(1) << 24, 0), 1 << 24), 0,
+             "stream 2^24 can be stopped at once, too");
+    tap_ok((UINT64_C(1) << 39) - 4096
+               == btl_sm_stop_limit(btl_sm_stop_pack(3, (UINT64_C(1) << 27) - 1), 3),
+           "half a terabyte less a page is a possible place");
+}
+
 int main(void)
 {
     tap_deadline(60);
     places();
     writers();
     records();
+    stops();
     return tap_done();
 }

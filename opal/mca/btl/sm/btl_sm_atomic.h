@@ -31,7 +31,6 @@
 #define BTL_SM_EDGE_BOARD_POST    5 /* board: description of one transfer, initiator to helper */
 #define BTL_SM_EDGE_BOARD_DONE    6 /* board: pages copied by the helper, helper to initiator */
 #define BTL_SM_EDGE_STATE         7 /* segment: life-cycle word of the owner */
-#define BTL_SM_EDGE_STREAM_STOP  10 /* board: how much of a stream is still wanted */
 #define BTL_SM_EDGE_PROGRESS      8 /* progress flag: the next poller sees what the last one did */
 
 #if defined(BTL_SM_MODEL)

@@ -117,20 +117,22 @@ struct btl_sm_board {
  * one in the word belongs to a stream that is over.
  */
 #define BTL_SM_STOP_PAGES_BITS 40
+/** Set in every word that was packed: number 0 (mod 2^24) with no pages must not look unwritten. */
+#define BTL_SM_STOP_SET (UINT64_C(1) << 39)
 static inline uint64_t btl_sm_stop_pack(uint64_t number, uint64_t pages)
 {
-    return (number << BTL_SM_STOP_PAGES_BITS) | pages;
+    return (number << BTL_SM_STOP_PAGES_BITS) | BTL_SM_STOP_SET | pages;
 }
 /** Bytes of stream `number` that are still wanted, going by the word `stop`. */
 static inline uint64_t btl_sm_stop_limit(uint64_t stop, uint64_t number)
 {
-    int32_t behind = (int32_t) ((uint32_t) (stop >> BTL_SM_STOP_PAGES_BITS) << 8)
-                     - (int32_t) ((uint32_t) number << 8);
+    uint32_t ahead = (uint32_t) (stop >> BTL_SM_STOP_PAGES_BITS) - (uint32_t) number;
+    int32_t behind = (int32_t) (ahead << 8); /* the sign of a difference of 24 bits */
 
     if (0 == stop || behind < 0) {
         return UINT64_MAX;
     }
-    return behind > 0 ? 0 : (stop & ((UINT64_C(1) << BTL_SM_STOP_PAGES_BITS) - 1)) * 4096;
+    return behind > 0 ? 0 : (stop & (BTL_SM_STOP_SET - 1)) * 4096;
 }
 
 #define BTL_SM_BOARD_GET 1u /* bytes move from the helper to the initiator */

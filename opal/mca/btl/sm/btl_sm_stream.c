@@ -104,8 +104,7 @@ int mca_btl_sm_stream_jobs(mca_btl_sm_endpoint_t *ep)
 
         /* The asker may have copied the rest itself and finished; then the memory may be gone. */
         if (BTL_SM_REC_STREAM == job->kind
-            && job->offset >= btl_sm_stop_limit(btl_sm_load_acquire(BTL_SM_EDGE_STREAM_STOP,
-                                                                    &cell->board.stop),
+            && job->offset >= btl_sm_stop_limit(btl_sm_load_relaxed(&cell->board.stop),
                                                 job->id >> 32)) {
             (void) opal_list_remove_first(&ep->jobs);
             OBJ_RELEASE(job);
@@ -164,15 +163,15 @@ static mca_btl_sm_xfer_t *find(mca_btl_sm_endpoint_t *ep, uint64_t key, uint32_t
     return xfer;
 }
 
-/** Tell the owner how much of the oldest stream is still wanted. */
+/** Tell the owner how much of the oldest stream is still wanted. Nothing comes with the word: that
+ *  the memory is given back is told by a later message, and who has seen that sees this. */
 static void stop_at(mca_btl_sm_xfer_t *xfer, uint64_t bytes)
 {
     struct btl_sm_cell *cell = (struct btl_sm_cell *) (void *) ((char *) xfer->endpoint->peer
                                                                 + sizeof(struct btl_sm_segment_hdr))
                                + xfer->endpoint->peer_cell;
 
-    btl_sm_store_release(BTL_SM_EDGE_STREAM_STOP, &cell->board.stop,
-                         btl_sm_stop_pack(xfer->number, bytes / 4096));
+    btl_sm_store_relaxed(&cell->board.stop, btl_sm_stop_pack(xfer->number, bytes / 4096));
 }
 
 /** A range is through: the next one, or the end. */
