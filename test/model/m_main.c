@@ -23,7 +23,7 @@
 
 #include "btl_sm_atomic.h"
 
-static const sm_scenario_t *const protocol[] = {m_fbox, m_doorbell, m_coop, m_wake};
+static const sm_scenario_t *const protocol[] = {m_fbox, m_doorbell, m_coop, m_wake, m_stream};
 #define PROTOCOLS (sizeof(protocol) / sizeof(protocol[0]))
 
 static int is_long;

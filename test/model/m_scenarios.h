@@ -11,6 +11,6 @@
 
 #include "explore.h"
 
-extern const sm_scenario_t m_litmus[], m_fbox[], m_doorbell[], m_coop[], m_wake[];
+extern const sm_scenario_t m_litmus[], m_fbox[], m_doorbell[], m_coop[], m_wake[], m_stream[];
 
 #endif
