@@ -94,8 +94,8 @@ static bool may_speak(void)
 /* MPI_T has no name for size_t. */
 _Static_assert(sizeof(size_t) == sizeof(unsigned long), "counters are read as unsigned long");
 
-/* What belongs to a copy counts from when the reader's handle starts; what belongs to an endpoint is
- * a state, because nobody can start a handle before the endpoints are made in MPI_Init. */
+/* What belongs to a copy counts from when the reader's handle starts; what belongs to an endpoint
+ * is a state, because nobody can start a handle before the endpoints are made in MPI_Init. */
 static void register_counter(int counter, const char *name, const char *help)
 {
     const int class = MCA_SMSC_CMA_ENDPOINTS > counter ? MCA_BASE_PVAR_CLASS_COUNTER
