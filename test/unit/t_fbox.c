@@ -365,6 +365,85 @@ static void switches(void)
     tap_ok(whole, "a pair moves to a larger ring in mid-stream");
 }
 
+enum { LARGE = 65536 };
+static unsigned char large_ring[LARGE] __attribute__((aligned(4096)));
+
+/** Both ends on the large ring at counter `at`. */
+static void set_up_large(uint64_t at, uint64_t unreturned)
+{
+    set_up(0, 0, 0, 0);
+    btl_sm_fbox_tx_init(&tx, large_ring, LARGE, &tail, 0, 0);
+    btl_sm_fbox_rx_init(&rx, large_ring, LARGE, &tail, 0, 0);
+    tx.head = rx.consumed = at;
+    tx.tail_seen = rx.returned = at - unreturned;
+    btl_sm_store_relaxed(&tail, at - unreturned);
+    btl_sm_store_relaxed(btl_sm_fbox_word(large_ring, at & (LARGE - 1)), 0);
+}
+
+/** The furthest line that `count` records of `len` bytes, one at a time, come to. */
+static uint64_t furthest(size_t len, int count, bool *good)
+{
+    uint64_t most = 0;
+
+    for (int i = 0; i < count; ++i) {
+        *good = *good && pass(len, (uint64_t) i);
+        uint64_t end = (tx.head - tx.start) & (LARGE - 1);
+        most = end > most ? end : most;
+    }
+    return most;
+}
+
+static void window(void)
+{
+    bool good = true, near = true, room = true;
+
+    for (size_t len = 8; len <= BTL_SM_FBOX_RETURN - BTL_SM_FBOX_HDR; len += 48) {
+        set_up_large(0, 0);
+        near = near && furthest(len, 2000, &good) <= BTL_SM_FBOX_WINDOW + btl_sm_fbox_need(len);
+    }
+    tap_ok(near, "short records, one at a time, stay in the first page of a large ring");
+
+    /* a burst goes round the ring: each record ends where the next begins, also at the end */
+    for (uint64_t round = 0; round < 3; ++round) {
+        unsigned char *payload;
+        uint64_t rec;
+
+        set_up_large(0, 0);
+        for (uint64_t i = 0; i < (LARGE / BTL_SM_LINE) * (round + 1) + 5; ++i) {
+            for (int under_way = 0; 0 == i && under_way < 100; ++under_way) {
+                good = good && BTL_SM_FBOX_OK == btl_sm_fbox_reserve(&tx, 8, &payload);
+                pattern_fill(payload, 8, 0, 0);
+                btl_sm_fbox_publish(&tx, 8, BTL_SM_REC_DATA, 0);
+            }
+            good = good && BTL_SM_FBOX_OK == btl_sm_fbox_reserve(&tx, 8, &payload);
+            btl_sm_fbox_publish(&tx, 8, BTL_SM_REC_DATA, 0);
+            if (BTL_SM_FBOX_OK == btl_sm_fbox_peek(&rx, &rec, &payload)) {
+                btl_sm_fbox_release(&rx, rec);
+            }
+        }
+        while (BTL_SM_FBOX_OK == btl_sm_fbox_peek(&rx, &rec, &payload)) {
+            btl_sm_fbox_release(&rx, rec);
+        }
+        (void) furthest(8, BTL_SM_FBOX_WINDOW / BTL_SM_LINE + 1, &good);
+        near = near && furthest(8, 500, &good) <= BTL_SM_FBOX_WINDOW + BTL_SM_LINE;
+    }
+    tap_ok(near && good, "and they find back to it after a burst that went round the ring");
+
+    for (uint64_t line = 0; line < LARGE / BTL_SM_LINE; ++line) {
+        unsigned char *payload;
+
+        for (uint64_t lazy = 0; lazy < BTL_SM_FBOX_RETURN / BTL_SM_LINE; ++lazy) {
+            set_up_large(LARGE + line * BTL_SM_LINE, lazy * BTL_SM_LINE);
+            room = room
+                   && BTL_SM_FBOX_OK
+                          == btl_sm_fbox_reserve(&tx, btl_sm_fbox_max_payload(LARGE), &payload);
+            set_up_large(LARGE + line * BTL_SM_LINE, lazy * BTL_SM_LINE);
+            room = room && pass(line % 900, line);
+        }
+    }
+    tap_ok(room, "going back never takes the room of a record away");
+}
+
 /** Random traffic with both ends at their own pace, against a queue of what is under way. */
 static void traffic(void)
 {
@@ -427,6 +506,7 @@ int main(void)
     hostile_headers();
     hostile_tails();
     switches();
+    window();
     traffic();
     return tap_done();
 }

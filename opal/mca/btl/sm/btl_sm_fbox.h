@@ -64,8 +64,8 @@ typedef struct btl_sm_fbox_tx {
     uint64_t head;             /* bytes published */
     uint64_t start;            /* value of head where this ring begins */
     uint64_t tail_seen;        /* last value read from *tail */
+    uint64_t rewind_at;        /* value of head at which to think about going back */
     uint32_t size;             /* bytes, power of two */
-    uint32_t rewind_at;        /* offset at which to think about going back */
     uint16_t seq;              /* of the next record */
 } btl_sm_fbox_tx_t;
 
@@ -117,7 +117,7 @@ static inline void btl_sm_fbox_tx_init(btl_sm_fbox_tx_t *tx, unsigned char *base
     tx->head = start;
     tx->start = start;
     tx->tail_seen = start;
-    tx->rewind_at = BTL_SM_FBOX_WINDOW;
+    tx->rewind_at = start + BTL_SM_FBOX_WINDOW;
     tx->seq = seq;
 }
 
@@ -156,9 +156,14 @@ static inline uint64_t btl_sm_fbox_refresh(btl_sm_fbox_tx_t *tx)
 static inline int btl_sm_fbox_rewind(btl_sm_fbox_tx_t *tx, uint64_t offset, uint64_t need)
 {
     uint64_t rest = tx->size - offset;
-    uint64_t space = btl_sm_fbox_refresh(tx);
+    uint64_t space;
 
-    tx->rewind_at = (uint32_t) offset + BTL_SM_FBOX_WINDOW;
+    if (offset < BTL_SM_FBOX_WINDOW) { /* the last record ended at the end of the ring */
+        tx->rewind_at = tx->head + BTL_SM_FBOX_WINDOW - offset;
+        return 0;
+    }
+    tx->rewind_at = tx->head + BTL_SM_FBOX_WINDOW;
+    space = btl_sm_fbox_refresh(tx);
     return UINT64_MAX != space && need <= BTL_SM_FBOX_RETURN
            && tx->head - tx->tail_seen <= 2 * BTL_SM_FBOX_RETURN
            && rest + need + BTL_SM_LINE <= space;
@@ -182,7 +187,9 @@ static inline enum btl_sm_fbox_rc btl_sm_fbox_reserve(btl_sm_fbox_tx_t *tx, size
     uint64_t offset = (tx->head - tx->start) & (tx->size - 1);
     uint64_t need = btl_sm_fbox_need(len);
     uint64_t rest = tx->size - offset;
-    uint64_t skip = need > rest || (offset >= tx->rewind_at && btl_sm_fbox_rewind(tx, offset, need))
+    uint64_t skip = need > rest
+                            || ((int64_t) (tx->head - tx->rewind_at) >= 0
+                                && btl_sm_fbox_rewind(tx, offset, need))
                         ? rest
                         : 0;
     /* one more line: the header word that publish clears must not be in use either */
@@ -204,7 +211,7 @@ static inline enum btl_sm_fbox_rc btl_sm_fbox_reserve(btl_sm_fbox_tx_t *tx, size
                                              0, tx->seq));
         tx->seq++;
         tx->head += skip;
-        tx->rewind_at = BTL_SM_FBOX_WINDOW;
+        tx->rewind_at = tx->head + BTL_SM_FBOX_WINDOW;
         offset = 0;
     }
     *payload_out = tx->base + offset + BTL_SM_FBOX_HDR;
