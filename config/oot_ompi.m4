@@ -7,17 +7,9 @@ m4_define([OOT_OMPI_HEADERS_HINT],
 
 # OOT_OMPI
 # --------
-# Sets OOT_OMPI_BINDIR, OOT_OMPI_VERSION, OOT_OMPI_SERIES, OOT_OMPI_INCDIR, OOT_OMPI_LIBDIR, OOT_OMPI_PKGLIBDIR,
-# oot_CPPFLAGS, oot_LIBS and MPICC, or ends configure with one line.
+# With the three macros below that come before it, sets OOT_OMPI_BINDIR, OOT_OMPI_VERSION, OOT_OMPI_SERIES, OOT_OMPI_INCDIR,
+# OOT_OMPI_LIBDIR, OOT_OMPI_PKGLIBDIR, oot_CPPFLAGS, oot_CFLAGS, oot_LIBS and MPICC, or ends configure with one line.
 AC_DEFUN([OOT_OMPI], [
-    AC_ARG_WITH([ompi],
-        [AS_HELP_STRING([--with-ompi=DIR],
-            [the Open MPI (5.0 to 6.x) to make the plugins for: its prefix, the folder above bin/ompi_info
-             (default: the ompi_info on PATH)])])
-    AC_ARG_VAR([OMPI_INFO], [the ompi_info to ask instead of the one under --with-ompi])
-
-    OOT_OMPI_FIND
-    OOT_OMPI_CHECK_VERSION
     OOT_OMPI_CHECK_HEADERS
     OOT_OMPI_CHECK_LIBRARY
     OOT_OMPI_CHECK_ABI
@@ -28,7 +20,14 @@ AC_DEFUN([OOT_OMPI], [
     AC_SUBST([OOT_OMPI_PKGLIBDIR])
 ])
 
+# The three that need no compiler, to be called first: which Open MPI, its version, its headers.
 AC_DEFUN([OOT_OMPI_FIND], [
+    AC_ARG_WITH([ompi],
+        [AS_HELP_STRING([--with-ompi=DIR],
+            [the Open MPI (5.0 to 6.x) to make the plugins for: its prefix, the folder above bin/ompi_info
+             (default: the ompi_info on PATH)])])
+    AC_ARG_VAR([OMPI_INFO], [the ompi_info to ask instead of the one under --with-ompi])
+
     AC_MSG_CHECKING([for Open MPI])
     AS_CASE([$with_ompi],
         [no], [AC_MSG_RESULT([refused])
@@ -105,26 +104,29 @@ AC_DEFUN([OOT_OMPI_ADD_PACKAGE], [
     AS_CASE([" $oot_CPPFLAGS "], [*" $oot_try "*], [], [oot_CPPFLAGS="$oot_CPPFLAGS $oot_try"])
 ])
 
-AC_DEFUN([OOT_OMPI_CHECK_HEADERS], [
-    AC_CHECK_PROG([PKG_CONFIG], [pkg-config], [pkg-config], [false])
+AC_DEFUN([OOT_OMPI_FIND_HEADERS], [
     AC_MSG_CHECKING([for the internal headers of Open MPI])
-    oot_found=
+    oot_headers=
     for oot_try in "$OOT_OMPI_INCDIR/openmpi" "$OOT_OMPI_INCDIR"; do
-        AS_IF([test -z "$oot_found" && test -f "$oot_try/opal_config.h" && test -f "$oot_try/opal/mca/mca.h" \
+        AS_IF([test -z "$oot_headers" && test -f "$oot_try/opal_config.h" && test -f "$oot_try/opal/mca/mca.h" \
                && test -f "$oot_try/opal/mca/btl/btl.h" && test -f "$oot_try/opal/mca/smsc/smsc.h"],
-              [oot_found="$oot_try"])
+              [oot_headers="$oot_try"])
     done
-    AS_IF([test -z "$oot_found"],
+    AS_IF([test -z "$oot_headers"],
           [AC_MSG_RESULT([no])
            AC_MSG_ERROR([Open MPI in $OOT_OMPI_DIR has no internal headers (opal_config.h, opal/mca/...); OOT_OMPI_HEADERS_HINT])])
-    AC_MSG_RESULT([$oot_found])
-    oot_CPPFLAGS="-I$oot_found -I$OOT_OMPI_INCDIR"
+    AC_MSG_RESULT([$oot_headers])
+    oot_CPPFLAGS="-I$oot_headers -I$OOT_OMPI_INCDIR"
+])
+
+AC_DEFUN([OOT_OMPI_CHECK_HEADERS], [
+    AC_CHECK_PROG([PKG_CONFIG], [pkg-config], [pkg-config], [false])
     OOT_OMPI_ADD_PACKAGE([pmix.h], [pmix], [on Debian or Ubuntu: apt-get install libpmix-dev])
     OOT_OMPI_ADD_PACKAGE([hwloc.h], [hwloc], [on Debian or Ubuntu: apt-get install libhwloc-dev])
 
     # Last in the search: a header of the installation always comes before ours.
     AC_MSG_CHECKING([if the installed headers are complete])
-    AS_IF([test -f "$oot_found/opal/mca/threads/pthreads/threads_pthreads_mutex.h"],
+    AS_IF([test -f "$oot_headers/opal/mca/threads/pthreads/threads_pthreads_mutex.h"],
           [AC_MSG_RESULT([yes])],
           [AC_MSG_RESULT([no, the threads and timer ones come from config/compat])])
     # (configure.ac adds the folder behind oot_CPPFLAGS.)
@@ -144,7 +146,7 @@ AC_DEFUN([OOT_OMPI_CHECK_HEADERS], [
     CPPFLAGS="$oot_save_CPPFLAGS"
     AC_MSG_RESULT([$oot_knows])
     AS_IF([test "$oot_knows" = no],
-          [AC_MSG_ERROR([$CC cannot compile $oot_found/opal_config.h; use the compiler that Open MPI was built with (see config.log)])])
+          [AC_MSG_ERROR([$CC cannot compile $oot_headers/opal_config.h; use the compiler that Open MPI was built with (see config.log)])])
 
     AC_MSG_CHECKING([if the headers belong to this Open MPI])
     oot_save_CPPFLAGS="$CPPFLAGS"
@@ -159,7 +161,7 @@ AC_DEFUN([OOT_OMPI_CHECK_HEADERS], [
     AS_IF([test -n "$oot_header_major" && test "$oot_header_major.$oot_header_minor" = "$OOT_OMPI_SERIES"],
           [AC_MSG_RESULT([yes])],
           [AC_MSG_RESULT([no])
-           AC_MSG_ERROR([the headers in $oot_found are of Open MPI ${oot_header_major:-unknown}.$oot_header_minor, but $OMPI_INFO is of $OOT_OMPI_VERSION])])
+           AC_MSG_ERROR([the headers in $oot_headers are of Open MPI ${oot_header_major:-unknown}.$oot_header_minor, but $OMPI_INFO is of $OOT_OMPI_VERSION])])
 ])
 
 AC_DEFUN([OOT_OMPI_CHECK_LIBRARY], [
