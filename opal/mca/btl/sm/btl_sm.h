@@ -265,6 +265,7 @@ struct mca_btl_sm_component_t {
     int segment_fd;
     size_t arena_used; /* next byte that was never handed out */
     size_t arena_reserved;
+    unsigned small_box_size; /* bytes: what every pair has from its first message on */
     uint32_t big_boxes; /* handed out, bounded by fbox_max */
     struct mca_btl_sm_box_stack_t {
         uint64_t *offset;

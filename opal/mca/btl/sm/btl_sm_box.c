@@ -34,7 +34,7 @@ static unsigned log2_of(size_t size)
 
 static size_t box_size(int which)
 {
-    return SMALL == which ? (size_t) 1 << BTL_SM_BOX_MIN_LOG2 : mca_btl_sm_component.fbox_size;
+    return SMALL == which ? mca_btl_sm_component.small_box_size : mca_btl_sm_component.fbox_size;
 }
 
 /** Take a box from the ones given back or from the segment; under component->lock. 0 = none. */

@@ -81,7 +81,7 @@ typedef struct btl_sm_fbox_rx {
     uint16_t seq;
 } btl_sm_fbox_rx_t;
 
-/** Largest payload in bytes of one record in a ring of `size` bytes (power of two >= 4096). */
+/** Largest payload in bytes of one record in a ring of `size` bytes (power of two >= 2048). */
 static inline size_t btl_sm_fbox_max_payload(uint32_t size)
 {
     return size / 4 + 2 * BTL_SM_LINE - BTL_SM_FBOX_HDR;
@@ -103,7 +103,7 @@ static inline btl_sm_atomic64_t *btl_sm_fbox_word(unsigned char *base, uint64_t 
  * @param[out] tx    private state
  * @param[in]  base  ring, BTL_SM_LINE-aligned; its first word must be 0 before the consumer can
  *                   look at it
- * @param[in]  size  bytes, power of two >= 4096
+ * @param[in]  size  bytes, power of two >= 2048
  * @param[in]  tail  the consumer's counter; may carry on from an earlier ring of the same pair
  * @param[in]  start counter value to start from: 0, or head after the SWITCH record
  * @param[in]  seq   sequence number of the first record

@@ -32,7 +32,11 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct op
         int rc;
 
         peers[i] = NULL;
-        if (!self && !OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags)) {
+        /* Peers of other jobs (spawned, connected) are left to another transport, as Open MPI's own
+         * component does: they may send before we have added them, and then nobody looks. */
+        if (!self
+            && (!OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags)
+                || procs[i]->proc_name.jobid != OPAL_PROC_MY_NAME.jobid)) {
             continue;
         }
         rc = mca_btl_sm_endpoint_create(procs[i], &peers[i]);

@@ -39,6 +39,8 @@
 #define SLOW_FBOX_SIZE          (256 * 1024)
 #define SLOW_COOPERATE_CHUNK    (1024 * 1024)
 #define CROWDED_FBOX_SIZE       16384 /* more ranks than cores, or more than 32 */
+#define MANY_RANKS              32
+#define MANY_FBOX_MAX           8
 #define DEFAULT_SINGLE_COPY_LIMIT 4096
 
 /** One unsigned parameter and what it may be. */
@@ -67,16 +69,17 @@ static struct param table[] = {
      "Accepted for existing configuration files, without effect: all copies use memcpy (bytes)"},
     {"segment_size", &raw.segment_size, 1 << 24, 65536, (size_t) 1 << 40, OPAL_INFO_LVL_5,
      "Upper bound of the shared memory of one process (bytes, 65536 to 2^40, raised if the ranks of "
-     "the node need more). Used of it: 4 KiB + 896 B and 4 KiB per local rank + fbox_size for each "
-     "of at most fbox_max busy peers"},
+     "the node need more). Used of it: 4 KiB + 896 B and 4 KiB (2 KiB for more than 32 ranks) "
+     "per local rank + fbox_size for each of at most fbox_max busy peers"},
     {"max_inline_send", &raw.max_inline_send, 256, 0, SIZE_MAX, OPAL_INFO_LVL_9,
      "Accepted for existing configuration files, without effect: every message that fits goes "
      "straight into the fast box (bytes)"},
     {"fbox_threshold", &raw.fbox_threshold, 16, 0, 1 << 30, OPAL_INFO_LVL_5,
-     "Messages to a peer before its fast box is enlarged from 4 KiB to fbox_size (count, 0 to 2^30, "
+     "Messages to a peer before its fast box is enlarged to fbox_size (count, 0 to 2^30, "
      "0 = large from the start)"},
     {"fbox_max", &raw.fbox_max, 32, 0, 1 << 16, OPAL_INFO_LVL_5,
-     "Most enlarged fast boxes of a process (count, 0 to 65536)"},
+     "Most enlarged fast boxes of a process (count, 0 to 65536). Unless set, 32, or 8 for more than "
+     "32 local ranks"},
     {"fbox_size", &raw.fbox_size, DEFAULT_FBOX_SIZE, 4096, 64 << 20, OPAL_INFO_LVL_5,
      "Size of an enlarged fast box (bytes, 4096 to 67108864, rounded up to a power of two). "
      "Unless set, 262144 where single copy is slow and 65536 elsewhere, halved for more than 8 and "
@@ -154,7 +157,7 @@ static bool user_set(int index)
            && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
-static int index_of_fbox_size, index_of_single_copy_limit, index_of_cooperate_chunk, index_of_eager_limit;
+static int index_of_fbox_max, index_of_fbox_size, index_of_single_copy_limit, index_of_cooperate_chunk, index_of_eager_limit;
 static int index_of_rndv_eager_limit, index_of_max_send_size;
 
 /** Generic limits: ob1 does not survive all values that the generic registration lets through. */
@@ -228,7 +231,9 @@ int mca_btl_sm_params_register(void)
                                                 MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
                                                 (mca_base_var_info_lvl_t) table[i].level,
                                                 MCA_BASE_VAR_SCOPE_READONLY, table[i].value);
-        if (table[i].value == &raw.fbox_size) {
+        if (table[i].value == &raw.fbox_max) {
+            index_of_fbox_max = index;
+        } else if (table[i].value == &raw.fbox_size) {
             index_of_fbox_size = index;
         } else if (table[i].value == &component->single_copy_limit) {
             index_of_single_copy_limit = index;
@@ -325,9 +330,12 @@ static void settle_by_cost(uint32_t local_count)
         for (uint32_t ranks = 8; ranks <= 32 && local_count > ranks; ranks *= 2) {
             raw.fbox_size /= 2;
         }
-        if ((local_count > 32 || crowded) && raw.fbox_size > CROWDED_FBOX_SIZE) {
+        if ((local_count > MANY_RANKS || crowded) && raw.fbox_size > CROWDED_FBOX_SIZE) {
             raw.fbox_size = CROWDED_FBOX_SIZE;
         }
+    }
+    if (local_count > MANY_RANKS && !user_set(index_of_fbox_max)) {
+        component->fbox_max = MANY_FBOX_MAX;
     }
     if (!slow) {
         return;
@@ -367,6 +375,7 @@ void mca_btl_sm_params_settle(uint32_t local_count)
     component->fbox_threshold = (unsigned) raw.fbox_threshold;
     component->fbox_max = (unsigned) raw.fbox_max;
     component->prefault_threads = (unsigned) raw.prefault_threads;
+    component->small_box_size = local_count > MANY_RANKS ? 2048 : 4096;
     settle_by_cost(local_count);
     component->fbox_size = (unsigned) power_of_two(raw.fbox_size);
     check_module();

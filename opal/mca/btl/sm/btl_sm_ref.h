@@ -14,7 +14,7 @@
 #include "btl_sm_layout.h"
 
 #define BTL_SM_REF_LOG2_SHIFT 56
-#define BTL_SM_BOX_MIN_LOG2   12 /* 4 KiB: a small page */
+#define BTL_SM_BOX_MIN_LOG2   11 /* 2 KiB */
 #define BTL_SM_BOX_MAX_LOG2   26 /* 64 MiB */
 
 /**

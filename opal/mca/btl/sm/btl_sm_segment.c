@@ -54,9 +54,6 @@
 
 #define SMALL_PAGE 4096ul
 
-/** Cells for peers of other jobs (spawned, connected), beyond those of our own. */
-#define FOREIGN_CELLS 32u
-
 /** How long to wait for a name that the owner publishes during the same start, nanoseconds. */
 #define NAME_WAIT_NS (5ll * 1000 * 1000 * 1000)
 
@@ -250,7 +247,7 @@ static void prefault(mca_btl_sm_component_t *component, void *start, size_t len)
 int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_count)
 {
     mca_btl_sm_modex_t *modex = &component->modex;
-    uint32_t cells = local_count + FOREIGN_CELLS;
+    uint32_t cells = local_count;
     size_t fixed, need, size;
     struct btl_sm_segment_hdr *hdr;
     struct stat st;
@@ -266,10 +263,10 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     }
     fixed = round_up(sizeof(*hdr) + cells * sizeof(struct btl_sm_cell), SMALL_PAGE);
     /* One small box for each rank of the job is promised: without it a peer could not be reached. */
-    need = fixed + (size_t) (local_count - 1) * SMALL_PAGE;
+    need = round_up(fixed + (size_t) (local_count - 1) * component->small_box_size, SMALL_PAGE);
     size = round_up(component->segment_size, SMALL_PAGE);
-    if (size < need + FOREIGN_CELLS * SMALL_PAGE) {
-        size = need + FOREIGN_CELLS * SMALL_PAGE;
+    if (size < need) {
+        size = need;
     }
 
     fd = open_unnamed(component->backing_directory, size, need,
@@ -317,7 +314,8 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     modex->cell_count = cells;
     if (named && strlen(component->backing_directory) < sizeof(modex->directory)) {
         modex->flags |= MCA_BTL_SM_OFFER_NAMED;
-        strcpy(modex->directory, component->backing_directory);
+        memcpy(modex->directory, component->backing_directory,
+               strlen(component->backing_directory) + 1);
     }
     if (1 != prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)) {
         modex->flags |= MCA_BTL_SM_OFFER_UNDUMPABLE;

@@ -29,8 +29,8 @@ void mca_btl_sm_segment_destroy(mca_btl_sm_component_t *component);
 
 /**
  * @brief Hand out memory of the own segment; under component->lock.
- * @param[in]  size        bytes, a power of two >= 4096
- * @param[out] offset_out  offset in the segment, aligned to 4096
+ * @param[in]  size        bytes, a power of two >= 2048
+ * @param[out] offset_out  offset in the segment, aligned to 2048
  * @return OPAL_SUCCESS, or OPAL_ERR_OUT_OF_RESOURCE if the bound is reached or the system grants no
  *         more blocks
  */
