@@ -167,8 +167,14 @@ kill_session() {
 
 # run_one PROGRAM SECONDS LOG: the program's output goes to LOG; sets RC and LEFT (processes that outlived it).
 run_one() {
-    local program=$1 seconds=$2 log=$3 sid guard
-    TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/smx-test.XXXXXX") setsid --wait bash -c '
+    local program=$1 seconds=$2 log=$3 sid guard scratch
+    case $program in
+        "$BUILD"/*)
+            cp "$program" "$TOOLS/" && program=$TOOLS/$(basename "$program")
+            ;;
+    esac
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/smx-test.XXXXXX") && chmod 1777 "$scratch"
+    TMPDIR=$scratch setsid --wait bash -c '
         cd "$TMPDIR" && "$0"; rc=$?; cd / && rm -rf -- "$TMPDIR"; exit $rc' "$program" \
         >"$log" 2>&1 </dev/null &
     sid=$!
@@ -269,6 +275,13 @@ if [ $LIST = 1 ]; then
     exit 0
 fi
 mkdir -p "$LOGS" || exit 2
+# Tests that become a plain user must still reach their programs, which a build tree below root's home forbids.
+TOOLS=$(mktemp -d "${TMPDIR:-/tmp}/smx-tools.XXXXXX") || exit 2
+trap 'rm -rf "$TOOLS"' EXIT
+chmod 755 "$TOOLS"
+if [ -x "$BUILD/test/support/deny" ] && [ -z "${SMX_DENY:-}" ]; then
+    cp "$BUILD/test/support/deny" "$TOOLS/deny" && export SMX_DENY=$TOOLS/deny
+fi
 echo "level $LEVEL, seed $SMX_SEED, logs in $LOGS"
 # The list comes in on its own descriptor; the tests themselves read from /dev/null.
 while read -r name program <&3; do

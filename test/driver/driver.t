@@ -5,6 +5,7 @@
 # smx-timeout: check=120
 
 set -u
+unset SMX_TIME_SCALE
 TOP=$SMX_SOURCE_DIR
 FAKE=$(mktemp -d) || exit 1
 trap 'rm -rf "$FAKE"' EXIT
