@@ -157,7 +157,8 @@ static bool user_set(int index)
            && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
-static int index_of_fbox_max, index_of_fbox_size, index_of_single_copy_limit, index_of_cooperate_chunk, index_of_eager_limit;
+static int index_of_fbox_max, index_of_fbox_size, index_of_single_copy_limit;
+static int index_of_cooperate_chunk, index_of_eager_limit;
 static int index_of_rndv_eager_limit, index_of_max_send_size;
 
 /** Generic limits: ob1 does not survive all values that the generic registration lets through. */

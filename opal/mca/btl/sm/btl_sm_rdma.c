@@ -502,7 +502,8 @@ int mca_btl_sm_xfer_progress(void)
         mca_btl_sm_xfer_t *xfer = (mca_btl_sm_xfer_t *) item;
 
         next = opal_list_get_next(item);
-        if (xfer->together && 0 == xfer->generation && 0 == xfer->range_count && NULL == xfer->endpoint->posted
+        if (xfer->together && 0 == xfer->generation && 0 == xfer->range_count
+            && NULL == xfer->endpoint->posted
             && xfer->size - xfer->next >= component->cooperate_limit) {
             post(xfer);
         }
