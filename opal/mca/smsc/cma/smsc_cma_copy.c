@@ -161,6 +161,7 @@ static void window_trim(window_t *window, size_t bytes)
         struct iovec *last = &window->iov[window->count - 1];
         const size_t excess = window->bytes - bytes;
 
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): filled below count */
         if (last->iov_len > excess) {
             last->iov_len -= excess;
             window->bytes = bytes;
