@@ -27,6 +27,7 @@ MPI_PROGRAMS = {
     "bench_mpi": ["bench_mpi.c", "bench_mpi_lat.c", "bench_mpi_bw.c", "bench_mpi_onesided.c",
                   "bench_mpi_sendrecv.c", "bench_common.c"],
     "bench_chapel": ["bench_chapel.c", "bench_common.c"],
+    "bench_smd0": ["bench_smd0.c", "bench_common.c"],
 }
 PLAIN_PROGRAMS = {
     "bench_floor": ["bench_floor.c", "bench_common.c"],

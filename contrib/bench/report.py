@@ -138,7 +138,7 @@ def terminal(rows, runs):
             lines.append(f"\n== {suite}: {job}, {np} ranks, up to {n} runs each "
                          f"(baseline {label(mine[0]['baseline'])})")
             lines.append(text_table(*matrix(mine)))
-        extra = suite_text(suite, rows)
+        extra = suite_text(suite, rows, runs)
         if extra:
             lines.append(extra)
     marked = sum(1 for r in runs if r.disturbed)
@@ -228,7 +228,31 @@ def chapel_steps(rows):
             "serialised", "ours/Open MPI"], body
 
 
-def suite_text(suite, rows):
+def smd0_table(runs):
+    """Per number of builders, mode and subject: MHz, total, and each task's ms and occurrences."""
+    found = {}
+    for run in runs:
+        if run.suite == "smd0" and not run.problem:
+            cell = found.setdefault((run.np - 1, run.job, run.subject), {})
+            for v in run.values:
+                cell.setdefault(v.metric, []).append((v.value, v.extra.get("count", 0)))
+    tasks = ["GOTCHUNK", "GOTEB", "GOTREPACK", "DONEWITHEB", "GOTSTEPHIST", "GOTSTEP"]
+    body = []
+    for (builders, mode, subject), cell in sorted(found.items(), key=lambda item: (
+            item[0][0], ["send", "isend", "overlap", "huge"].index(item[0][1]), item[0][2])):
+        line = [str(builders), mode, label(subject)]
+        for metric in ("events_MHz", "total_ms"):
+            line.append(number(stats.median([v for v, _ in cell[metric]])) if metric in cell
+                        else "-")
+        for task in tasks:
+            values = cell.get(f"{task}_ms")
+            line.append(f"{number(stats.median([v for v, _ in values]))} ({values[0][1]})"
+                        if values else "-")
+        body.append(line)
+    return ["builders", "mode", "", "MHz", "total ms", *[f"{t} ms (n)" for t in tasks]], body
+
+
+def suite_text(suite, rows, runs):
     """What a suite adds to its tables, as text."""
     mine = [r for r in rows if r["suite"] == suite]
     if suite in ("hpcc", "main") and any(r["job"] == "hpcc" for r in mine):
@@ -237,6 +261,8 @@ def suite_text(suite, rows):
         return "\n".join(threshold_findings(mine))
     if suite == "chapel":
         return "\neach step's gain:\n" + text_table(*chapel_steps(mine))
+    if suite == "smd0":
+        return "\nthe producer's tasks:\n" + text_table(*smd0_table(runs))
     return ""
 
 
@@ -386,7 +412,7 @@ def write_html(path, rows, runs, session, notes, figures, interrupted=False):
     parts.append(f"<p>{html.escape(LEGEND)}.</p>")
     for suite, jobs in grouped(rows).items():
         parts.append(f"<h2>{html.escape(suite)}</h2>")
-        extra = suite_html(suite, rows)
+        extra = suite_html(suite, rows, runs)
         if extra:
             parts.append(extra)
         if figures.get(suite):
@@ -408,7 +434,7 @@ def write_html(path, rows, runs, session, notes, figures, interrupted=False):
     path.write_text("".join(parts), encoding="utf-8")
 
 
-def suite_html(suite, rows):
+def suite_html(suite, rows, runs):
     """What a suite adds to its tables, as HTML."""
     mine = [r for r in rows if r["suite"] == suite]
     if suite in ("hpcc", "main") and any(r["job"] == "hpcc" for r in mine):
@@ -418,6 +444,8 @@ def suite_html(suite, rows):
                                 for t in threshold_findings(mine)) + "</ul>"
     if suite == "chapel":
         return "<h3>Each step's gain</h3>" + html_table(*chapel_steps(mine))
+    if suite == "smd0":
+        return "<h3>The producer's tasks</h3>" + html_table(*smd0_table(runs))
     return ""
 
 

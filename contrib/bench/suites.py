@@ -7,6 +7,7 @@ Called by run. Data, not mechanism: a suite turns a Context into Blocks for engi
 import os
 from dataclasses import dataclass, field
 
+import apps
 import hpcc
 import imb
 import launch
@@ -246,6 +247,57 @@ def chapel_suite(ctx):
                   budget(ctx, 90, 70, 400), retries=0)]
 
 
+# --------------------------------------------------------------------------------- smd0
+
+MODES = ["send", "isend", "overlap"]
+
+
+def smd0_suite(ctx):
+    """One producer and 1 to 16 event builders: blocking sends, non-blocking, overlapped requests."""
+    builders = (1, 2, 4, 8, 16) if ctx.full else (1, 4)
+    sides = ctx.sides(["builtin", "ours"])
+    size = ["--file", "64M", "--rounds", "4"] if ctx.full else ["--file", "16M", "--rounds", "2"]
+    jobs = [ProgramJob("smd0", mode, [mode, *size], n + 1, 180.0, "bench_smd0",
+                       values=plain_values)
+            for n in builders for mode in MODES]
+    blocks = [Block(jobs, sides, 10 if ctx.full else 3, 3 if ctx.full else 2,
+                    budget(ctx, 90, 60, 400), retries=0)]
+    if ctx.full:
+        huge = ["overlap", "--file", "8M", "--rounds", "1", "--batch", "1024", "--huge-every", "3"]
+        blocks.append(Block([ProgramJob("smd0", "huge", huge, 2, 300.0, "bench_smd0",
+                                        values=plain_values)], sides, 3, 1,
+                            budget(ctx, 60, 60, 120), retries=0))
+    return blocks
+
+
+# --------------------------------------------------------------------------------- apps
+
+def apps_suite(ctx):
+    """Programs from packages, run to their own verification: hpcc's, LAMMPS, mpi4py, ScaLAPACK."""
+    jobs = []
+    if hpcc.binary():
+        jobs.append(hpcc.HpccJob("apps", 2, "hpcc", n=2000 if ctx.full else 1000,
+                                 metrics=hpcc.APPLICATION_METRICS))
+    else:
+        ctx.note("hpcc: not installed; apt-get install hpcc")
+    if apps.lammps_binary():
+        jobs.append(apps.LammpsJob(2, 16 if ctx.full else 10, 200 if ctx.full else 100))
+    else:
+        ctx.note("LAMMPS: not installed; apt-get install lammps")
+    if apps.mpi4py_there():
+        jobs.append(apps.RingtestJob(2, 1 << 20, 500))
+    else:
+        ctx.note("mpi4py: not installed; apt-get install python3-mpi4py")
+    if not apps.scalapack_binary():
+        ctx.note("ScaLAPACK: not installed; apt-get install scalapack-mpi-test")
+    elif not apps.has_fortran(ctx.ompi):
+        ctx.note("ScaLAPACK: its BLACS needs an Open MPI with Fortran support, this one has none")
+    else:
+        jobs.append(apps.ScalapackJob(2, 1000))
+    return [Block(jobs, ctx.sides(["builtin", "builtin-nocma", "ours"]), 10 if ctx.full else 3,
+                  3 if ctx.full else 2, budget(ctx, 90, 60, 300), retries=0)]
+
+
 SUITES = {
     "main": main_suite,
     "pt2pt": pt2pt_suite,
@@ -253,6 +305,8 @@ SUITES = {
     "imb": imb_suite,
     "threshold": threshold_suite,
     "chapel": chapel_suite,
+    "smd0": smd0_suite,
+    "apps": apps_suite,
 }
 # Which subject a suite's ratios refer to.
 BASELINES = {"threshold": "auto"}
