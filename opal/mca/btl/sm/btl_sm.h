@@ -45,8 +45,8 @@ BEGIN_C_DECLS
 
 /** How a process offers its segment to its peers. */
 enum {
-    MCA_BTL_SM_OFFER_NAMED = 1,       /* the file can be given a name for peers that need one */
-    MCA_BTL_SM_OFFER_UNDUMPABLE = 2,  /* its descriptor table is closed to peers */
+    MCA_BTL_SM_OFFER_NAMED = 1,      /* the file can be given a name for peers that need one */
+    MCA_BTL_SM_OFFER_UNDUMPABLE = 2, /* its descriptor table is closed to peers */
 };
 
 /** What a process tells its peers through the modex. Fixed width; checked on receipt. */
@@ -121,15 +121,15 @@ struct mca_btl_base_endpoint_t {
     mca_smsc_endpoint_t *smsc;
     uint32_t generation;              /* of the last board posting towards this peer */
     struct mca_btl_sm_xfer_t *posted; /* transfer on the board, or NULL */
-    uint32_t helped;                  /* recent transfers in which the peer helped, of 8: a bit each */
-    uint32_t unhelped;                /* transfers since the last one that was posted */
-    uint64_t streams;                 /* started towards this peer */
-    uint32_t plain_streams;           /* of these, the ones that cannot end early */
-    uint32_t pass;                    /* last round in which a stream from this peer was looked at */
-    uint32_t reading;                 /* own transfers that hold the peer's reader token */
-    bool smsc_refused;                /* single copy gave up for good with this peer */
-    uint32_t smsc_failures;           /* in a row */
-    btl_sm_coop_view_t *view;         /* what this process helps the peer with */
+    uint32_t helped;          /* recent transfers in which the peer helped, of 8: a bit each */
+    uint32_t unhelped;        /* transfers since the last one that was posted */
+    uint64_t streams;         /* started towards this peer */
+    uint32_t plain_streams;   /* of these, the ones that cannot end early */
+    uint32_t pass;            /* last round in which a stream from this peer was looked at */
+    uint32_t reading;         /* own transfers that hold the peer's reader token */
+    bool smsc_refused;        /* single copy gave up for good with this peer */
+    uint32_t smsc_failures;   /* in a row */
+    btl_sm_coop_view_t *view; /* what this process helps the peer with */
 
     /* --- set-up and loss --- */
     opal_proc_t *proc;
@@ -142,7 +142,7 @@ struct mca_btl_base_endpoint_t {
     uint64_t small_box; /* our boxes for the peer, offsets in our segment, 0 = none */
     uint64_t big_box;
     opal_list_item_t pending_link;
-    uint32_t index; /* in component->endpoints */
+    uint32_t index;                      /* in component->endpoints */
     uint64_t cpus[MCA_BTL_SM_CPU_WORDS]; /* that the peer may run on */
 };
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
@@ -197,11 +197,11 @@ typedef struct mca_btl_sm_xfer_t {
     uint64_t range_done; /* bytes of it */
     bool listed;         /* on component->xfers_active */
 
-    uint64_t number;   /* of the stream, running per peer; with id it names the transfer in records */
-    bool plain;        /* counts in endpoint->plain_streams */
-    bool rescuable;    /* streamed although single copy would do: copy the end if nothing comes */
-    uint64_t limit;    /* bytes of the range that are left to the stream */
-    uint64_t seen;     /* range_done at the last look */
+    uint64_t number; /* of the stream, running per peer; with id it names the transfer in records */
+    bool plain;      /* counts in endpoint->plain_streams */
+    bool rescuable;  /* streamed although single copy would do: copy the end if nothing comes */
+    uint64_t limit;  /* bytes of the range that are left to the stream */
+    uint64_t seen;   /* range_done at the last look */
     uint64_t since_ns; /* when it last changed; 0 = not looked yet */
 } mca_btl_sm_xfer_t;
 OBJ_CLASS_DECLARATION(mca_btl_sm_xfer_t);
@@ -223,14 +223,14 @@ struct mca_btl_sm_component_t {
     uint32_t parked_count;
     uint32_t parked_next;
     uint32_t pass;
-    uint32_t door_words; /* words of the doorbells that are in use */
+    uint32_t door_words;             /* words of the doorbells that are in use */
     btl_sm_atomic32_t busy;          /* the progress flag */
     btl_sm_atomic32_t pending_count; /* endpoints on pending_endpoints */
     btl_sm_atomic32_t xfer_count;    /* transfers on the list */
-    btl_sm_atomic32_t work;          /* messages started but not finished: for threads that only wait */
-    uint32_t idle;                   /* calls in a row without an event */
-    bool oversubscribed;             /* more local ranks than cores: sleep, do not help */
-    bool demote;                     /* this CPU has cldemote */
+    btl_sm_atomic32_t work; /* messages started but not finished: for threads that only wait */
+    uint32_t idle;          /* calls in a row without an event */
+    bool oversubscribed;    /* more local ranks than cores: sleep, do not help */
+    bool demote;            /* this CPU has cldemote */
     mca_btl_sm_endpoint_t **parked;
 
     /* --- counters, shown as MPI_T performance variables --- */
@@ -246,11 +246,11 @@ struct mca_btl_sm_component_t {
 
     /* --- lists --- */
     opal_mutex_t lock;
-    opal_list_t pending_endpoints; /* linked by pending_link */
-    opal_list_t xfers_active;      /* mca_btl_sm_xfer_t, oldest first */
-    opal_pointer_array_t xfers;    /* by id */
-    opal_pointer_array_t endpoints; /* all of them */
-    mca_btl_sm_endpoint_t **by_cell; /* by cell of our segment */
+    opal_list_t pending_endpoints;       /* linked by pending_link */
+    opal_list_t xfers_active;            /* mca_btl_sm_xfer_t, oldest first */
+    opal_pointer_array_t xfers;          /* by id */
+    opal_pointer_array_t endpoints;      /* all of them */
+    mca_btl_sm_endpoint_t **by_cell;     /* by cell of our segment */
     uint64_t helping[BTL_SM_DOOR_WORDS]; /* cells whose boards may have pages for us to copy */
     uint32_t helping_count;
     opal_free_list_t frags_control;
@@ -266,7 +266,7 @@ struct mca_btl_sm_component_t {
     size_t arena_used; /* next byte that was never handed out */
     size_t arena_reserved;
     unsigned small_box_size; /* bytes: what every pair has from its first message on */
-    uint32_t big_boxes; /* handed out, bounded by fbox_max */
+    uint32_t big_boxes;      /* handed out, bounded by fbox_max */
     struct mca_btl_sm_box_stack_t {
         uint64_t *offset;
         uint32_t count;
@@ -305,6 +305,7 @@ struct mca_btl_sm_component_t {
     bool serialize_polling;
     bool huge_pages;
     bool learn_roads;
+    bool strict_limit; /* single_copy_limit is the user's: nothing shorter is ever copied singly */
     int verbose;
 };
 typedef struct mca_btl_sm_component_t mca_btl_sm_component_t;

@@ -24,14 +24,14 @@
  *
  * A build with -DBTL_SM_MUTANT=BTL_SM_EDGE_x weakens the edge x to relaxed on both ends.
  */
-#define BTL_SM_EDGE_FBOX_DATA     1 /* fast box: header word, producer to consumer */
-#define BTL_SM_EDGE_FBOX_SPACE    2 /* fast box: tail, consumer to producer */
-#define BTL_SM_EDGE_CELL          3 /* cell: first fast box of a pair handed out */
-#define BTL_SM_EDGE_DOORBELL      4 /* doorbell bit: "look at my cell" */
-#define BTL_SM_EDGE_BOARD_POST    5 /* board: description of one transfer, initiator to helper */
-#define BTL_SM_EDGE_BOARD_DONE    6 /* board: pages copied by the helper, helper to initiator */
-#define BTL_SM_EDGE_STATE         7 /* segment: life-cycle word of the owner */
-#define BTL_SM_EDGE_PROGRESS      8 /* progress flag: the next poller sees what the last one did */
+#define BTL_SM_EDGE_FBOX_DATA  1 /* fast box: header word, producer to consumer */
+#define BTL_SM_EDGE_FBOX_SPACE 2 /* fast box: tail, consumer to producer */
+#define BTL_SM_EDGE_CELL       3 /* cell: first fast box of a pair handed out */
+#define BTL_SM_EDGE_DOORBELL   4 /* doorbell bit: "look at my cell" */
+#define BTL_SM_EDGE_BOARD_POST 5 /* board: description of one transfer, initiator to helper */
+#define BTL_SM_EDGE_BOARD_DONE 6 /* board: pages copied by the helper, helper to initiator */
+#define BTL_SM_EDGE_STATE      7 /* segment: life-cycle word of the owner */
+#define BTL_SM_EDGE_PROGRESS   8 /* progress flag: the next poller sees what the last one did */
 
 #if defined(BTL_SM_MODEL)
 
@@ -59,7 +59,7 @@ _Static_assert(8 == sizeof(btl_sm_atomic64_t) && 4 == sizeof(btl_sm_atomic32_t),
 #    endif
 
 /** Load without ordering: private hints, own counters, words that are re-read under an edge. */
-#    define btl_sm_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
+#    define btl_sm_load_relaxed(p)     atomic_load_explicit((p), memory_order_relaxed)
 /** Store without ordering: words that a later release of the same thread publishes. */
 #    define btl_sm_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 /** Acquire end of `edge`. */
@@ -75,16 +75,14 @@ _Static_assert(8 == sizeof(btl_sm_atomic64_t) && 4 == sizeof(btl_sm_atomic32_t),
 #    define btl_sm_exchange_acquire(edge, p, v) \
         atomic_exchange_explicit((p), (v), BTL_SM_ORDER(edge, memory_order_acquire))
 /** Clear bits without ordering. Returns the old value. */
-#    define btl_sm_fetch_and_relaxed(p, v) \
-        atomic_fetch_and_explicit((p), (v), memory_order_relaxed)
+#    define btl_sm_fetch_and_relaxed(p, v) atomic_fetch_and_explicit((p), (v), memory_order_relaxed)
 /** Set bits without ordering. Returns the old value. */
-#    define btl_sm_fetch_or_relaxed(p, v) atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
+#    define btl_sm_fetch_or_relaxed(p, v)  atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
 /** Add without ordering: statistics and counts that nothing is published by. */
-#    define btl_sm_fetch_add_relaxed(p, v) \
-        atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#    define btl_sm_fetch_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 /** Compare and swap without ordering: words that nothing is published by. On failure `expected`
  *  holds the value found. */
-#    define btl_sm_cas_relaxed(p, expected, desired)                                          \
+#    define btl_sm_cas_relaxed(p, expected, desired)                                              \
         atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_relaxed, \
                                                 memory_order_relaxed)
 /** The one full fence: between "published" and "is the peer asleep?" and its mirror image. */

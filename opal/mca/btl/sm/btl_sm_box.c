@@ -49,8 +49,7 @@ static uint64_t take_box(int which)
     }
     if (stack->count > 0) {
         offset = stack->offset[--stack->count];
-    } else if (OPAL_SUCCESS
-               != mca_btl_sm_segment_alloc(component, box_size(which), &offset)) {
+    } else if (OPAL_SUCCESS != mca_btl_sm_segment_alloc(component, box_size(which), &offset)) {
         return 0;
     }
     if (LARGE == which) {
@@ -161,8 +160,7 @@ void mca_btl_sm_box_enlarge(mca_btl_sm_endpoint_t *ep)
     ep->big_box = offset;
     where.box = btl_sm_ref_make(offset, log2_of(component->fbox_size));
     memcpy(payload, &where, sizeof(where));
-    btl_sm_store_relaxed(
-        btl_sm_fbox_word((unsigned char *) component->my_segment + offset, 0), 0);
+    btl_sm_store_relaxed(btl_sm_fbox_word((unsigned char *) component->my_segment + offset, 0), 0);
     btl_sm_fbox_publish(&ep->tx, sizeof(where), BTL_SM_REC_SWITCH, 0);
     btl_sm_fbox_tx_init(&ep->tx, (unsigned char *) component->my_segment + offset,
                         component->fbox_size, ep->tx.tail, ep->tx.head, ep->tx.seq);

@@ -150,19 +150,22 @@ out_segment:
 }
 
 mca_btl_sm_component_t mca_btl_sm_component = {
-    .super = {
-        .btl_version = {
-            MCA_BTL_DEFAULT_VERSION("sm"),
-            .mca_open_component = component_open,
-            .mca_close_component = component_close,
-            .mca_register_component_params = component_register,
+    .super =
+        {
+            .btl_version =
+                {
+                    MCA_BTL_DEFAULT_VERSION("sm"),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .btl_data =
+                {
+                    .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT,
+                },
+            .btl_init = component_init,
+            .btl_progress = mca_btl_sm_component_progress,
         },
-        .btl_data = {
-            .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT,
-        },
-        .btl_init = component_init,
-        .btl_progress = mca_btl_sm_component_progress,
-    },
     .segment_fd = -1,
     .epoll_fd = -1,
 };

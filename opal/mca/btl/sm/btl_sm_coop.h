@@ -191,8 +191,7 @@ static inline uint32_t btl_sm_coop_claim(struct btl_sm_board *board, uint32_t ge
             return 0;
         }
         take = btl_sm_coop_take(total - first, chunk);
-        if (btl_sm_cas_relaxed(&board->claim, &seen,
-                               btl_sm_coop_pack(generation, first + take))) {
+        if (btl_sm_cas_relaxed(&board->claim, &seen, btl_sm_coop_pack(generation, first + take))) {
             range_out->offset = (uint64_t) first * BTL_SM_COOP_PAGE;
             range_out->length = (uint64_t) take * BTL_SM_COOP_PAGE;
             if (range_out->length > length - range_out->offset) {
@@ -249,7 +248,8 @@ static inline void btl_sm_coop_finish(struct btl_sm_board *board, btl_sm_coop_vi
 static inline void btl_sm_coop_refuse(struct btl_sm_board *board, btl_sm_coop_view_t *view,
                                       const btl_sm_coop_range_t *range, uint32_t pages)
 {
-    view->length = 0; /* btl_sm_coop_look() is done with this generation, however often it is rung */
+    view->length =
+        0; /* btl_sm_coop_look() is done with this generation, however often it is rung */
     btl_sm_store_relaxed(&board->failed_first, range->offset / BTL_SM_COOP_PAGE);
     btl_sm_store_release(BTL_SM_EDGE_BOARD_DONE, &board->failed,
                          btl_sm_coop_pack(view->generation, pages));

@@ -41,8 +41,8 @@ static int receive_modex(opal_proc_t *proc, mca_btl_sm_modex_t *modex_out)
     size_t size = 0;
     int rc;
 
-    OPAL_MODEX_RECV(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name,
-                    (void **) &modex, &size);
+    OPAL_MODEX_RECV(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name, (void **) &modex,
+                    &size);
     if (OPAL_SUCCESS != rc || NULL == modex) {
         free(modex);
         return OPAL_ERR_UNREACH;
@@ -51,8 +51,8 @@ static int receive_modex(opal_proc_t *proc, mca_btl_sm_modex_t *modex_out)
     if (sizeof(*modex) != size || BTL_SM_MAGIC != modex->magic || sizeof(*modex) != modex->size
         || BTL_SM_LAYOUT_VERSION != modex->layout_version || modex->uid != (uint32_t) geteuid()
         || modex->cell_count > BTL_SM_MAX_CELLS || modex->segment_size > (UINT64_C(1) << 44)
-        || modex->segment_size < sizeof(struct btl_sm_segment_hdr)
-                                     + modex->cell_count * sizeof(struct btl_sm_cell)
+        || modex->segment_size
+               < sizeof(struct btl_sm_segment_hdr) + modex->cell_count * sizeof(struct btl_sm_cell)
         || 0 == modex->nonce[0] || 0 >= modex->pid) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
                             "btl/sm: rank %u speaks another sm protocol (%zu bytes)",

@@ -102,7 +102,8 @@ void mca_btl_sm_fault_lost(mca_btl_sm_endpoint_t *ep, const char *why)
     opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl/sm: %s", text);
     if (NULL != mca_btl_sm.error_cb) {
         /* The text outlives the call: the upper layer may keep the pointer. */
-        mca_btl_sm.error_cb(&mca_btl_sm.super, MCA_BTL_ERROR_FLAGS_NONFATAL, ep->proc, strdup(text));
+        mca_btl_sm.error_cb(&mca_btl_sm.super, MCA_BTL_ERROR_FLAGS_NONFATAL, ep->proc,
+                            strdup(text));
     }
 }
 

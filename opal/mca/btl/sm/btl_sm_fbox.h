@@ -59,23 +59,23 @@ enum btl_sm_fbox_rc {
 
 /** Producer's private state. */
 typedef struct btl_sm_fbox_tx {
-    unsigned char *base;       /* start of the ring in this process, or NULL */
-    btl_sm_atomic64_t *tail;   /* written by the consumer */
-    uint64_t head;             /* bytes published */
-    uint64_t start;            /* value of head where this ring begins */
-    uint64_t tail_seen;        /* last value read from *tail */
-    uint64_t rewind_at;        /* value of head at which to think about going back */
-    uint32_t size;             /* bytes, power of two */
-    uint16_t seq;              /* of the next record */
+    unsigned char *base;     /* start of the ring in this process, or NULL */
+    btl_sm_atomic64_t *tail; /* written by the consumer */
+    uint64_t head;           /* bytes published */
+    uint64_t start;          /* value of head where this ring begins */
+    uint64_t tail_seen;      /* last value read from *tail */
+    uint64_t rewind_at;      /* value of head at which to think about going back */
+    uint32_t size;           /* bytes, power of two */
+    uint16_t seq;            /* of the next record */
 } btl_sm_fbox_tx_t;
 
 /** Consumer's private state. */
 typedef struct btl_sm_fbox_rx {
     unsigned char *base;
     btl_sm_atomic64_t *tail;
-    uint64_t consumed;     /* bytes taken */
-    uint64_t start;        /* value of consumed where this ring begins */
-    uint64_t returned;     /* last value stored to *tail */
+    uint64_t consumed; /* bytes taken */
+    uint64_t start;    /* value of consumed where this ring begins */
+    uint64_t returned; /* last value stored to *tail */
     uint32_t size;
     uint32_t lazy; /* bytes to take before the tail is stored */
     uint16_t seq;
@@ -128,7 +128,7 @@ static inline void btl_sm_fbox_rx_init(btl_sm_fbox_rx_t *rx, unsigned char *base
     rx->base = base;
     rx->size = size;
     rx->lazy = size / BTL_SM_FBOX_LAZY < BTL_SM_FBOX_RETURN ? size / BTL_SM_FBOX_LAZY
-                                                             : BTL_SM_FBOX_RETURN;
+                                                            : BTL_SM_FBOX_RETURN;
     rx->tail = tail;
     rx->consumed = start;
     rx->start = start;

@@ -51,8 +51,8 @@ int mca_btl_sm_frag_init(mca_btl_sm_component_t *component)
     }
     if (OPAL_SUCCESS == rc) {
         rc = opal_free_list_init(&component->xfer_list, sizeof(mca_btl_sm_xfer_t), 64,
-                                 OBJ_CLASS(mca_btl_sm_xfer_t), 0, 0, 0, -1, 64, NULL, 0, NULL,
-                                 NULL, NULL);
+                                 OBJ_CLASS(mca_btl_sm_xfer_t), 0, 0, 0, -1, 64, NULL, 0, NULL, NULL,
+                                 NULL);
     }
     return rc;
 }
@@ -89,8 +89,8 @@ mca_btl_sm_frag_t *mca_btl_sm_frag_get(mca_btl_sm_endpoint_t *ep, size_t size)
 }
 
 mca_btl_base_descriptor_t *mca_btl_sm_alloc(struct mca_btl_base_module_t *btl,
-                                            struct mca_btl_base_endpoint_t *endpoint,
-                                            uint8_t order, size_t size, uint32_t flags)
+                                            struct mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                            size_t size, uint32_t flags)
 {
     mca_btl_sm_frag_t *frag = mca_btl_sm_frag_get(endpoint, size);
 
@@ -109,10 +109,11 @@ int mca_btl_sm_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t
     return OPAL_SUCCESS;
 }
 
-struct mca_btl_base_descriptor_t *
-mca_btl_sm_prepare_src(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                       struct opal_convertor_t *convertor, uint8_t order, size_t reserve,
-                       size_t *size, uint32_t flags)
+struct mca_btl_base_descriptor_t *mca_btl_sm_prepare_src(struct mca_btl_base_module_t *btl,
+                                                         struct mca_btl_base_endpoint_t *endpoint,
+                                                         struct opal_convertor_t *convertor,
+                                                         uint8_t order, size_t reserve,
+                                                         size_t *size, uint32_t flags)
 {
     const size_t most = mca_btl_sm.super.btl_max_send_size > mca_btl_sm.super.btl_eager_limit
                             ? mca_btl_sm.super.btl_max_send_size

@@ -42,12 +42,13 @@ static inline void mca_btl_sm_frag_complete(mca_btl_sm_frag_t *frag, int status)
 
 /* The verbs of the module (btl.h). */
 mca_btl_base_descriptor_t *mca_btl_sm_alloc(struct mca_btl_base_module_t *btl,
-                                            struct mca_btl_base_endpoint_t *endpoint,
-                                            uint8_t order, size_t size, uint32_t flags);
+                                            struct mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                            size_t size, uint32_t flags);
 int mca_btl_sm_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
-struct mca_btl_base_descriptor_t *
-mca_btl_sm_prepare_src(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                       struct opal_convertor_t *convertor, uint8_t order, size_t reserve,
-                       size_t *size, uint32_t flags);
+struct mca_btl_base_descriptor_t *mca_btl_sm_prepare_src(struct mca_btl_base_module_t *btl,
+                                                         struct mca_btl_base_endpoint_t *endpoint,
+                                                         struct opal_convertor_t *convertor,
+                                                         uint8_t order, size_t reserve,
+                                                         size_t *size, uint32_t flags);
 
 #endif /* MCA_BTL_SM_FRAG_H */

@@ -26,7 +26,7 @@
 #define BTL_SM_LAYOUT_VERSION 1u
 
 /** Most cells of a segment: bounds the doorbell words in the header. */
-#define BTL_SM_MAX_CELLS 1024
+#define BTL_SM_MAX_CELLS  1024
 #define BTL_SM_DOOR_WORDS (BTL_SM_MAX_CELLS / 64)
 
 /** Life cycle of a segment's owner (field `state`). */
@@ -54,7 +54,7 @@ struct btl_sm_segment_hdr {
     uint32_t cell_count;
     uint32_t cell_size;
     uint64_t cell_offset;
-    uint32_t pid;        /* in the owner's pid namespace; for messages only */
+    uint32_t pid;         /* in the owner's pid namespace; for messages only */
     uint32_t local_cells; /* cells [0, local_cells) belong to the owner's job, by local rank */
     uint8_t pad0[BTL_SM_LINE_PAIR - 64];
 
@@ -90,7 +90,7 @@ _Static_assert(0 == (8 * BTL_SM_DOOR_WORDS) % BTL_SM_LINE_PAIR, "doorbells do no
 struct btl_sm_board {
     /* All words are atomics, because a helper may read them while the next transfer is being
      * described; it then notices by its claim and throws away what it read. */
-    btl_sm_atomic64_t generation; /* 0 = never used */
+    btl_sm_atomic64_t generation;     /* 0 = never used */
     btl_sm_atomic64_t helper_addr;    /* the helper's own memory */
     btl_sm_atomic64_t initiator_addr; /* the initiator's memory */
     btl_sm_atomic64_t length;         /* bytes */
@@ -104,8 +104,8 @@ struct btl_sm_board {
     btl_sm_atomic64_t claim;
     uint8_t pad1[BTL_SM_LINE_PAIR - 8];
 
-    btl_sm_atomic64_t done;   /* {generation, pages copied} */
-    btl_sm_atomic64_t failed; /* {generation, pages} of the one claim the helper gave back */
+    btl_sm_atomic64_t done;         /* {generation, pages copied} */
+    btl_sm_atomic64_t failed;       /* {generation, pages} of the one claim the helper gave back */
     btl_sm_atomic64_t failed_first; /* first page of that claim */
     uint8_t pad2[BTL_SM_LINE_PAIR - 24];
 };

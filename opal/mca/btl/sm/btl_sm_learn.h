@@ -25,11 +25,13 @@
 #define BTL_SM_ROADS         3
 
 #define BTL_SM_LEARN_LOG2_MIN 12
-#define BTL_SM_LEARN_CLASSES  20 /* 4 KiB .. 2 GiB and above */
+#define BTL_SM_LEARN_CLASSES  20  /* 4 KiB .. 2 GiB and above */
 #define BTL_SM_LEARN_FIRST    4   /* samples of each road before one is preferred */
 #define BTL_SM_LEARN_EXPLORE  256 /* after so many transfers another road is tried ... */
-#define BTL_SM_LEARN_BURST    4   /* ... so many times: the first ones pay for cold lines on both sides */
-#define BTL_SM_LEARN_BORROW   11  /* from this class (8 MiB) up, what the class below has learned serves */
+#define BTL_SM_LEARN_BURST \
+    4 /* ... so many times: the first ones pay for cold lines on both sides */
+#define BTL_SM_LEARN_BORROW \
+    11 /* from this class (8 MiB) up, what the class below has learned serves */
 
 struct btl_sm_learn_class {
     uint64_t cost[BTL_SM_ROADS];    /* picoseconds per byte, smoothed; valid if samples > 0 */

@@ -156,19 +156,20 @@ static int finalize(struct mca_btl_base_module_t *btl)
 }
 
 mca_btl_sm_t mca_btl_sm = {
-    .super = {
-        .btl_component = &mca_btl_sm_component.super,
-        .btl_add_procs = add_procs,
-        .btl_del_procs = del_procs,
-        .btl_finalize = finalize,
-        .btl_alloc = mca_btl_sm_alloc,
-        .btl_free = mca_btl_sm_free,
-        .btl_prepare_src = mca_btl_sm_prepare_src,
-        .btl_send = mca_btl_sm_send,
-        .btl_sendi = mca_btl_sm_sendi,
-        .btl_put = mca_btl_sm_put,
-        .btl_get = mca_btl_sm_get,
-        .btl_dump = dump,
-        .btl_register_error = register_error,
-    },
+    .super =
+        {
+            .btl_component = &mca_btl_sm_component.super,
+            .btl_add_procs = add_procs,
+            .btl_del_procs = del_procs,
+            .btl_finalize = finalize,
+            .btl_alloc = mca_btl_sm_alloc,
+            .btl_free = mca_btl_sm_free,
+            .btl_prepare_src = mca_btl_sm_prepare_src,
+            .btl_send = mca_btl_sm_send,
+            .btl_sendi = mca_btl_sm_sendi,
+            .btl_put = mca_btl_sm_put,
+            .btl_get = mca_btl_sm_get,
+            .btl_dump = dump,
+            .btl_register_error = register_error,
+        },
 };

@@ -33,14 +33,14 @@
 #define DEFAULT_FBOX_SIZE       (64 * 1024)
 
 /* Where a single copy costs more than this (nanoseconds), shared memory is faster at every size. */
-#define SLOW_SINGLE_COPY_NS     1500
-#define SLOW_EAGER_LIMIT        (64 * 1024 + 192) /* 64 KiB with ob1's header */
-#define SLOW_MAX_SEND_SIZE      32768
-#define SLOW_FBOX_SIZE          (256 * 1024)
-#define SLOW_COOPERATE_CHUNK    (1024 * 1024)
-#define CROWDED_FBOX_SIZE       16384 /* more ranks than cores, or more than 32 */
-#define MANY_RANKS              32
-#define MANY_FBOX_MAX           8
+#define SLOW_SINGLE_COPY_NS       1500
+#define SLOW_EAGER_LIMIT          (64 * 1024 + 192) /* 64 KiB with ob1's header */
+#define SLOW_MAX_SEND_SIZE        32768
+#define SLOW_FBOX_SIZE            (256 * 1024)
+#define SLOW_COOPERATE_CHUNK      (1024 * 1024)
+#define CROWDED_FBOX_SIZE         16384 /* more ranks than cores, or more than 32 */
+#define MANY_RANKS                32
+#define MANY_FBOX_MAX             8
 #define DEFAULT_SINGLE_COPY_LIMIT 4096
 
 /** One unsigned parameter and what it may be. */
@@ -68,7 +68,8 @@ static struct param table[] = {
     {"memcpy_limit", &raw.memcpy_limit, 524288, 0, SIZE_MAX, OPAL_INFO_LVL_9,
      "Accepted for existing configuration files, without effect: all copies use memcpy (bytes)"},
     {"segment_size", &raw.segment_size, 1 << 24, 65536, (size_t) 1 << 40, OPAL_INFO_LVL_5,
-     "Upper bound of the shared memory of one process (bytes, 65536 to 2^40, raised if the ranks of "
+     "Upper bound of the shared memory of one process (bytes, 65536 to 2^40, raised if the ranks "
+     "of "
      "the node need more). Used of it: 4 KiB + 896 B and 4 KiB (2 KiB for more than 32 ranks) "
      "per local rank + fbox_size for each of at most fbox_max busy peers"},
     {"max_inline_send", &raw.max_inline_send, 256, 0, SIZE_MAX, OPAL_INFO_LVL_9,
@@ -78,7 +79,8 @@ static struct param table[] = {
      "Messages to a peer before its fast box is enlarged to fbox_size (count, 0 to 2^30, "
      "0 = large from the start)"},
     {"fbox_max", &raw.fbox_max, 32, 0, 1 << 16, OPAL_INFO_LVL_5,
-     "Most enlarged fast boxes of a process (count, 0 to 65536). Unless set, 32, or 8 for more than "
+     "Most enlarged fast boxes of a process (count, 0 to 65536). Unless set, 32, or 8 for more "
+     "than "
      "32 local ranks"},
     {"fbox_size", &raw.fbox_size, DEFAULT_FBOX_SIZE, 4096, 64 << 20, OPAL_INFO_LVL_5,
      "Size of an enlarged fast box (bytes, 4096 to 67108864, rounded up to a power of two). "
@@ -89,7 +91,8 @@ static struct param table[] = {
      "0 = leave the pages to first touch)"},
     {"single_copy_limit", &mca_btl_sm_component.single_copy_limit, DEFAULT_SINGLE_COPY_LIMIT, 0,
      SIZE_MAX, OPAL_INFO_LVL_4,
-     "From this length up a get or put uses single copy, below it is streamed through shared memory "
+     "From this length up a get or put uses single copy, below it is streamed through shared "
+     "memory "
      "(bytes). Unless set, 4096, or what is not eager where a single copy is slow (above 1.5 us, "
      "measured at start)"},
     {"cooperate_limit", &mca_btl_sm_component.cooperate_limit, DEFAULT_COOPERATE_LIMIT, 0, SIZE_MAX,
@@ -97,13 +100,16 @@ static struct param table[] = {
      "From this length up both processes of a single copy work on it together (bytes, 0 = never)"},
     {"cooperate_chunk", &mca_btl_sm_component.cooperate_chunk, DEFAULT_COOPERATE_CHUNK, 4096,
      (size_t) 1 << 30, OPAL_INFO_LVL_5,
-     "Most bytes that one process copies before it looks for messages again; also the largest piece "
+     "Most bytes that one process copies before it looks for messages again; also the largest "
+     "piece "
      "that two processes share out (bytes, 4096 to 2^30)"},
     {"max_readers", &mca_btl_sm_component.max_readers, 4, 0, BTL_SM_MAX_CELLS, OPAL_INFO_LVL_6,
-     "Most processes that copy from one process at the same time by single copy in chunks (count, 0 "
+     "Most processes that copy from one process at the same time by single copy in chunks (count, "
+     "0 "
      "to 1024, 0 = no bound): the kernel's lock on the source's memory map is what they share"},
     {"spin_looks", &mca_btl_sm_component.spin_looks, 20, 0, 1 << 16, OPAL_INFO_LVL_9,
-     "Looks at the fast boxes per call of the progress function while the process only waits (count, "
+     "Looks at the fast boxes per call of the progress function while the process only waits "
+     "(count, "
      "0 to 65536)"},
     {"idle_spin", &mca_btl_sm_component.idle_spin, 20, 0, 1 << 30, OPAL_INFO_LVL_9,
      "With more ranks than cores: empty polls before the processor is given up (count, 0 to 2^30)"},
@@ -152,8 +158,7 @@ static bool user_set(int index)
 {
     mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
 
-    return 0 <= index
-           && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL)
+    return 0 <= index && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL)
            && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
@@ -172,17 +177,19 @@ static void check_module(void)
     /* One get per message: ob1 of 5.0.x cannot recover from a later one of several. */
     if (SIZE_MAX != btl->btl_get_limit || SIZE_MAX != btl->btl_put_limit) {
         if (may_speak()) {
-            opal_output(0, "btl_sm_get_limit, btl_sm_put_limit: only %zu (no limit) is allowed; "
-                           "that is used instead", SIZE_MAX);
+            opal_output(0,
+                        "btl_sm_get_limit, btl_sm_put_limit: only %zu (no limit) is allowed; "
+                        "that is used instead",
+                        SIZE_MAX);
         }
         btl->btl_get_limit = SIZE_MAX;
         btl->btl_put_limit = SIZE_MAX;
     }
     btl->btl_get_alignment = 1;
     btl->btl_put_alignment = 1;
-    if (btl->btl_min_rdma_pipeline_size < btl->btl_eager_limit + btl->btl_rdma_pipeline_send_length) {
-        btl->btl_min_rdma_pipeline_size = btl->btl_eager_limit
-                                          + btl->btl_rdma_pipeline_send_length;
+    if (btl->btl_min_rdma_pipeline_size
+        < btl->btl_eager_limit + btl->btl_rdma_pipeline_send_length) {
+        btl->btl_min_rdma_pipeline_size = btl->btl_eager_limit + btl->btl_rdma_pipeline_send_length;
     }
 }
 
@@ -244,22 +251,25 @@ int mca_btl_sm_params_register(void)
         check(table[i].name, table[i].value, table[i].fallback, table[i].lowest, table[i].highest);
     }
     raw_free_list_max = 512;
-    (void) mca_base_component_var_register(
-        version, "free_list_max",
-        "Most descriptors of the eager and of the max class (count, -1 = no bound); control messages "
-        "are never bounded",
-        MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
-        &raw_free_list_max);
+    (void) mca_base_component_var_register(version, "free_list_max",
+                                           "Most descriptors of the eager and of the max class "
+                                           "(count, -1 = no bound); control messages "
+                                           "are never bounded",
+                                           MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9,
+                                           MCA_BASE_VAR_SCOPE_READONLY, &raw_free_list_max);
     if (-1 > raw_free_list_max || (0 <= raw_free_list_max && 16 > raw_free_list_max)) {
         if (may_speak()) {
-            opal_output(0, "btl_sm_free_list_max: %d is outside the allowed range -1, 16 to %d; the "
-                           "default 512 is used instead", raw_free_list_max, INT_MAX);
+            opal_output(0,
+                        "btl_sm_free_list_max: %d is outside the allowed range -1, 16 to %d; the "
+                        "default 512 is used instead",
+                        raw_free_list_max, INT_MAX);
         }
         raw_free_list_max = 512;
     }
 
-    component->backing_directory = 0 == access("/dev/shm", W_OK) ? "/dev/shm"
-                                                                  : opal_process_info.job_session_dir;
+    component->backing_directory = 0 == access("/dev/shm", W_OK)
+                                       ? "/dev/shm"
+                                       : opal_process_info.job_session_dir;
     (void) mca_base_component_var_register(
         version, "backing_directory",
         "Directory on a local memory file system for the unnamed file that is the shared memory "
@@ -326,6 +336,7 @@ static void settle_by_cost(uint32_t local_count)
     bool slow = 0 == cost || (cost > SLOW_SINGLE_COPY_NS && !crowded);
 
     component->slow_single_copy = slow;
+    component->strict_limit = user_set(index_of_single_copy_limit);
     if (!user_set(index_of_fbox_size)) {
         raw.fbox_size = slow ? SLOW_FBOX_SIZE : DEFAULT_FBOX_SIZE;
         for (uint32_t ranks = 8; ranks <= 32 && local_count > ranks; ranks *= 2) {

@@ -43,7 +43,7 @@ static struct btl_sm_board *board_in(struct btl_sm_segment_hdr *hdr, uint32_t ce
 
 /** One single copy of this process. `remote` is in the peer. */
 int mca_btl_sm_copy_range(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t remote,
-                      size_t len, void *handle)
+                          size_t len, void *handle)
 {
     int rc;
 
@@ -251,7 +251,10 @@ static unsigned choose_road(mca_btl_sm_endpoint_t *ep, uint32_t op, uint64_t siz
 
     if (size < component->single_copy_limit) {
         /* Streaming needs the peer inside the library. A put, an overcommitted node and a peer that
-         * has not answered lately are better served without it. */
+         * has not answered lately are better served without it, unless the user drew the line. */
+        if (component->strict_limit) {
+            return BTL_SM_ROAD_STREAM;
+        }
         if (BTL_SM_BOARD_GET == op && !component->oversubscribed && responsive(ep)) {
             return BTL_SM_ROAD_STREAM;
         }
@@ -299,14 +302,16 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     road = usable ? choose_road(ep, op, size, local_handle) : BTL_SM_ROAD_STREAM;
     direct = BTL_SM_ROAD_STREAM != road;
     together = BTL_SM_ROAD_TOGETHER == road;
-    rescuable = usable && !direct;
+    rescuable = usable && !direct
+                && !(component->strict_limit && size < component->single_copy_limit);
     /* Only a transfer that has the stage for itself says something about its road. */
     if (usable && size >= component->single_copy_limit && component->learn_roads
         && 0 == btl_sm_load_relaxed(&component->xfer_count)) {
         start_ns = now_ns();
     }
     if (direct && !together && size <= component->cooperate_chunk) {
-        if (OPAL_LIKELY(OPAL_SUCCESS == mca_btl_sm_copy_range(ep, op, local, remote, size, remote_handle))) {
+        if (OPAL_LIKELY(OPAL_SUCCESS
+                        == mca_btl_sm_copy_range(ep, op, local, remote, size, remote_handle))) {
             mca_btl_sm_count(&component->stats.single_copy_bytes, size);
             if (0 != start_ns) {
                 report(road, size, start_ns);
@@ -408,7 +413,8 @@ static bool copy_or_note(mca_btl_sm_xfer_t *xfer, uint64_t offset, uint64_t leng
     if (OPAL_LIKELY(!xfer->endpoint->smsc_refused
                     && OPAL_SUCCESS
                            == mca_btl_sm_copy_range(xfer->endpoint, xfer->op, xfer->local + offset,
-                                         xfer->remote + offset, length, xfer->remote_handle))) {
+                                                    xfer->remote + offset, length,
+                                                    xfer->remote_handle))) {
         mca_btl_sm_count(&mca_btl_sm_component.stats.single_copy_bytes, length);
         return true;
     }
@@ -427,8 +433,8 @@ static int step_together(mca_btl_sm_xfer_t *xfer)
     btl_sm_coop_range_t range;
     uint32_t pages, done;
 
-    pages = btl_sm_coop_claim(board, xfer->generation, length,
-                              mca_btl_sm_component.cooperate_chunk, &range);
+    pages = btl_sm_coop_claim(board, xfer->generation, length, mca_btl_sm_component.cooperate_chunk,
+                              &range);
     if (0 != pages) {
         xfer->own_pages += pages;
         if (OPAL_UNLIKELY(!copy_or_note(xfer, base + range.offset, range.length))) {
@@ -546,16 +552,18 @@ static int help(mca_btl_sm_endpoint_t *ep)
     }
     /* The peer's idea of a chunk, but no more than ours: it bounds how long messages wait here. */
     chunk = ep->view->chunk < component->cooperate_chunk ? ep->view->chunk
-                                                          : component->cooperate_chunk;
+                                                         : component->cooperate_chunk;
     pages = btl_sm_coop_claim(board, ep->view->generation, ep->view->length, chunk, &range);
     if (0 == pages) {
         return 0;
     }
     /* The peer pulls what we push and the other way round. */
-    rc = mca_btl_sm_copy_range(ep, BTL_SM_BOARD_GET == ep->view->op ? BTL_SM_BOARD_PUT : BTL_SM_BOARD_GET,
-                    (void *) (uintptr_t) (ep->view->helper_addr + range.offset),
-                    ep->view->initiator_addr + range.offset, range.length,
-                    0 != ep->view->handle_size ? ep->view->handle : NULL);
+    rc = mca_btl_sm_copy_range(ep,
+                               BTL_SM_BOARD_GET == ep->view->op ? BTL_SM_BOARD_PUT
+                                                                : BTL_SM_BOARD_GET,
+                               (void *) (uintptr_t) (ep->view->helper_addr + range.offset),
+                               ep->view->initiator_addr + range.offset, range.length,
+                               0 != ep->view->handle_size ? ep->view->handle : NULL);
     if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
         btl_sm_coop_finish(board, ep->view, pages);
         mca_btl_sm_count(&component->stats.helped_bytes, range.length);

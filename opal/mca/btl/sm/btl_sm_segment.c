@@ -369,8 +369,9 @@ int mca_btl_sm_segment_alloc(mca_btl_sm_component_t *component, size_t size, uin
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     if (end > component->arena_reserved) {
-        if (0 != reserve(component->segment_fd, component->arena_reserved,
-                         end - component->arena_reserved)) {
+        if (0
+            != reserve(component->segment_fd, component->arena_reserved,
+                       end - component->arena_reserved)) {
             return OPAL_ERR_OUT_OF_RESOURCE;
         }
         if (component->prefault_threads > 0) {

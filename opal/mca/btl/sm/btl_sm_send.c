@@ -183,8 +183,7 @@ static int endpoint_progress(mca_btl_sm_endpoint_t *ep)
                 OPAL_THREAD_LOCK(&mca_btl_sm_component.lock);
                 opal_list_remove_item(&mca_btl_sm_component.pending_endpoints, &ep->pending_link);
                 ep->pending_listed = false;
-                (void) btl_sm_fetch_add_relaxed(&mca_btl_sm_component.pending_count,
-                                                (uint32_t) -1);
+                (void) btl_sm_fetch_add_relaxed(&mca_btl_sm_component.pending_count, (uint32_t) -1);
                 OPAL_THREAD_UNLOCK(&mca_btl_sm_component.lock);
             }
         }
@@ -221,9 +220,9 @@ int mca_btl_sm_pending_progress(void)
         if (NULL == item) {
             break;
         }
-        events += endpoint_progress((mca_btl_sm_endpoint_t *) (void *) ((char *) item
-                                                                        - offsetof(mca_btl_sm_endpoint_t,
-                                                                                   pending_link)));
+        events += endpoint_progress(
+            (mca_btl_sm_endpoint_t *) (void *) ((char *) item
+                                                - offsetof(mca_btl_sm_endpoint_t, pending_link)));
     }
     return events;
 }

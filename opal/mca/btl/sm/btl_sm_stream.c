@@ -88,9 +88,10 @@ void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer)
  */
 int mca_btl_sm_stream_jobs(mca_btl_sm_endpoint_t *ep)
 {
-    struct btl_sm_cell *cell = (struct btl_sm_cell *) (void *) ((char *) mca_btl_sm_component.my_segment
-                                                                + sizeof(struct btl_sm_segment_hdr))
-                               + ep->my_cell;
+    struct btl_sm_cell *cell =
+        (struct btl_sm_cell *) (void *) ((char *) mca_btl_sm_component.my_segment
+                                         + sizeof(struct btl_sm_segment_hdr))
+        + ep->my_cell;
     int pieces = 0;
 
     while (!opal_list_is_empty(&ep->jobs)) {
@@ -104,8 +105,8 @@ int mca_btl_sm_stream_jobs(mca_btl_sm_endpoint_t *ep)
 
         /* The asker may have copied the rest itself and finished; then the memory may be gone. */
         if (BTL_SM_REC_STREAM == job->kind
-            && job->offset >= btl_sm_stop_limit(btl_sm_load_relaxed(&cell->board.stop),
-                                                job->id >> 32)) {
+            && job->offset
+                   >= btl_sm_stop_limit(btl_sm_load_relaxed(&cell->board.stop), job->id >> 32)) {
             (void) opal_list_remove_first(&ep->jobs);
             OBJ_RELEASE(job);
             continue;
@@ -142,8 +143,7 @@ bool mca_btl_sm_stream_pulled(mca_btl_sm_endpoint_t *ep, const unsigned char *by
     if (0 == pull.length || pull.length > UINT64_MAX - pull.address) {
         return false;
     }
-    return OPAL_SUCCESS
-           == add_job(ep, BTL_SM_REC_STREAM, pull.id, pull.address, 0, pull.length);
+    return OPAL_SUCCESS == add_job(ep, BTL_SM_REC_STREAM, pull.id, pull.address, 0, pull.length);
 }
 
 /** The transfer that a key in a record names, or NULL if it is over. */
