@@ -58,7 +58,7 @@ static struct {
     size_t free_list_num, free_list_inc, memcpy_limit, segment_size, max_inline_send;
     size_t fbox_threshold, fbox_max, fbox_size, prefault_threads;
 } raw;
-static int raw_free_list_max;
+static long raw_free_list_max;
 
 static struct param table[] = {
     {"free_list_num", &raw.free_list_num, 8, 0, 1 << 20, OPAL_INFO_LVL_9,
@@ -255,12 +255,13 @@ int mca_btl_sm_params_register(void)
                                            "Most descriptors of the eager and of the max class "
                                            "(count, -1 = no bound); control messages "
                                            "are never bounded",
-                                           MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9,
+                                           MCA_BASE_VAR_TYPE_LONG, NULL, 0, 0, OPAL_INFO_LVL_9,
                                            MCA_BASE_VAR_SCOPE_READONLY, &raw_free_list_max);
-    if (-1 > raw_free_list_max || (0 <= raw_free_list_max && 16 > raw_free_list_max)) {
+    if (-1 > raw_free_list_max || (0 <= raw_free_list_max && 16 > raw_free_list_max)
+        || INT_MAX < raw_free_list_max) {
         if (may_speak()) {
             opal_output(0,
-                        "btl_sm_free_list_max: %d is outside the allowed range -1, 16 to %d; the "
+                        "btl_sm_free_list_max: %ld is outside the allowed range -1, 16 to %d; the "
                         "default 512 is used instead",
                         raw_free_list_max, INT_MAX);
         }
@@ -382,7 +383,7 @@ void mca_btl_sm_params_settle(uint32_t local_count)
 
     component->free_list_num = (int) raw.free_list_num;
     component->free_list_inc = (int) raw.free_list_inc;
-    component->free_list_max = raw_free_list_max;
+    component->free_list_max = (int) raw_free_list_max;
     component->segment_size = raw.segment_size;
     component->fbox_threshold = (unsigned) raw.fbox_threshold;
     component->fbox_max = (unsigned) raw.fbox_max;

@@ -117,6 +117,7 @@ static void refuse(const opal_proc_t *peer_proc, const smsc_cma_peer_t *peer,
     mca_smsc_cma_count(MCA_SMSC_CMA_REFUSED + (int) peer->reason - 1, 1);
     if (opal_output_check_verbosity(MCA_SMSC_CMA_VERBOSE, stream)) {
         smsc_cma_probe_explain(peer, record, text, sizeof(text));
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): the constructor has set the pid */
         opal_output(stream, "smsc/cma: no single copy with %s (pid %ld): %s",
                     OPAL_NAME_PRINT(peer_proc->proc_name), (long) peer->target.pid, text);
     }
