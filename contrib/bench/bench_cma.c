@@ -421,8 +421,8 @@ int main(int argc, char **argv)
         return 77;
     }
     if (!options.json) {
-        printf("# %s; times in ns per copy, median of %d rounds; \"+\" is the median difference to "
-               "bare\n"
+        printf("# %s; processor time in ns per copy, lower quartile of %d rounds; \"+\" is the "
+               "median difference to bare\n"
                "#   bytes         bare         word        +   ratio        nonce        +   ratio"
                "         poll        +\n",
                options.write ? "process_vm_writev" : "process_vm_readv", options.rounds);
