@@ -189,4 +189,23 @@ static inline uint64_t effort(uint64_t quick, uint64_t thorough)
     return 0 < wanted ? wanted : 1;
 }
 
+/** @return milliseconds of a clock that never goes back */
+static inline uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+/** @return when a case that began now has to come to its end, whatever it has done by then: on a
+ *  crowded machine every hand-over may take a scheduler's time slice */
+static inline uint64_t case_end(void)
+{
+    const char *scale = getenv("S_SCALE");
+    bool slow_build = NULL != scale && 1 < atoi(scale);
+
+    return now_ms() + (tap_long() ? 60000 : 4000) / (slow_build ? 3 : 1);
+}
+
 #endif /* TEST_STRESS_S_ACTORS_H */

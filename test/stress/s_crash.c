@@ -409,9 +409,10 @@ static int crash_once(const crash_plan_t *plan)
 
 static void crash_case(const char *name, crash_plan_t plan, uint64_t most)
 {
+    uint64_t end = now_ms() + (tap_long() ? 250000 : 15000);
     uint64_t deaths = 0, points = effort(most, most * 20), survived = 0;
 
-    for (plan.die_at = 1; plan.die_at <= points; ++plan.die_at) {
+    for (plan.die_at = 1; plan.die_at <= points && (now_ms() < end || deaths < 10); ++plan.die_at) {
         int rc = crash_once(&plan);
 
         if (0 > rc) {
