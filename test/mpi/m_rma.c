@@ -277,7 +277,9 @@ static void test_types(kind_t kind)
     window_t w = window_new(kind, 20 * total);
     chk_buf_t s = chk_buf_new(20 * total);
     for (int k = 0; k < 12; k++) {
-        const size_t n = chk_rand_size(&rng, total);
+        /* Not 0: Open MPI 5.0.7's osc/rdma waits for ever for the end of an access of no bytes by a
+         * datatype with gaps, with every btl (seed 46297544). */
+        const size_t n = 1 + chk_rand_size(&rng, total - 1);
         chk_layout_t target = chk_layout_random(&rng, n);
         chk_rng_t own = chk_rng(42, (uint64_t) k, (uint64_t) chk_rank);
         chk_layout_t origin = chk_layout_random(&own, n);
