@@ -8,8 +8,11 @@
  * messages of all sizes over the new communicator, then disconnect, again and again. Resident set,
  * descriptors and files in /dev/shm must not grow with the rounds.
  *
+ * Mode "meet": two jobs that were spawned apart get to know each other through a bridge of their
+ * parents, so that nobody has told Open MPI to add the one's processes to the other's.
+ *
  * The program spawns itself; a child is recognised by its parent communicator.
- * Options: --mode=spawn|connect|join, --rounds=N, --children=N, --max=SIZE, --slack=KIB per round
+ * Options: --mode=spawn|connect|join|meet, --rounds=N, --children=N, --max=SIZE, --slack=KIB per round
  * that the runtime (not the transport) is allowed to keep.
  */
 #define _GNU_SOURCE
@@ -79,17 +82,85 @@ static void merged(MPI_Comm inter, int side)
     CHK(MPI_Comm_free(&all));
 }
 
+/*
+ * A bridge between two spawned jobs. `local` holds one parent, its leader, and all of one job;
+ * group 0 is parent 0 with the first job, group 1 is parent 1 with the second. Parents 0 and 1 know
+ * each other through `parents`; the jobs do not. Everyone of one job exchanges with everyone of the
+ * other.
+ */
+static void bridge(MPI_Comm local, int group, MPI_Comm parents, int round)
+{
+    MPI_Comm inter;
+    MPI_Comm far;
+    int me;
+    CHK(MPI_Intercomm_create(local, 0, parents, 1 - group, TAG, &inter));
+    /* Without the parents: only processes that have never met. */
+    CHK(MPI_Comm_rank(local, &me));
+    CHK(MPI_Comm_split(inter, 0 == me ? MPI_UNDEFINED : 1, me, &far));
+    if (0 != me) {
+        CHK(MPI_Comm_set_errhandler(far, MPI_ERRORS_RETURN));
+        exchange(far, group, round);
+        CHK(MPI_Comm_free(&far));
+    }
+    CHK(MPI_Comm_free(&inter));
+    CHK(MPI_Comm_free(&local));
+}
+
+static void meet_round(char *self, int children, int round)
+{
+    uint64_t bad = 0;
+    MPI_Comm inter[2];
+    MPI_Comm with[2];
+    MPI_Comm local[2];
+    for (int job = 0; job < 2; job++) {
+        int order[4] = {round, (int) max_size, (int) (chk_seed & 0x7fffffff), 1 + job};
+        char *args[] = {"--child", NULL};
+        chk_phase("meet round %d, job %d", round, job);
+        CHK(MPI_Comm_spawn(self, args, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter[job],
+                           MPI_ERRCODES_IGNORE));
+        CHK(MPI_Bcast(order, 4, MPI_INT, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL, inter[job]));
+        CHK(MPI_Intercomm_merge(inter[job], 0, &with[job]));
+    }
+    chk_phase("meet round %d", round);
+    for (int job = 0; job < 2; job++) {
+        CHK(MPI_Comm_split(with[job], job == chk_rank ? 0 : MPI_UNDEFINED, chk_rank, &local[job]));
+    }
+    if (chk_rank < 2) {
+        bridge(local[chk_rank], chk_rank, MPI_COMM_WORLD, round);
+    }
+    for (int job = 0; job < 2; job++) {
+        CHK(MPI_Comm_free(&with[job]));
+        CHK(MPI_Reduce(NULL, &bad, 1, MPI_UINT64_T, MPI_SUM,
+                       0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL, inter[job]));
+        if (0 == chk_rank && 0 != bad) {
+            chk_fail("job %d of round %d saw %llu failures", job, round, (unsigned long long) bad);
+        }
+        CHK(MPI_Comm_disconnect(&inter[job]));
+    }
+}
+
 /* A child checks as hard as its parents; its failures travel to them as a number. */
 static int child(MPI_Comm parent)
 {
-    int order[3];
+    int order[4];
     uint64_t bad;
     CHK(MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN));
-    CHK(MPI_Bcast(order, 3, MPI_INT, 0, parent));
+    CHK(MPI_Bcast(order, 4, MPI_INT, 0, parent));
     max_size = (size_t) order[1];
     chk_seed = (uint64_t) order[2];
-    exchange(parent, 1, order[0]);
-    merged(parent, 1);
+    if (0 != order[3]) {
+        MPI_Comm with;
+        MPI_Comm local;
+        int me;
+        CHK(MPI_Intercomm_merge(parent, 1, &with));
+        CHK(MPI_Comm_rank(with, &me));
+        CHK(MPI_Comm_split(with, 0, me, &local));
+        bridge(local, order[3] - 1, MPI_COMM_NULL, order[0]);
+        CHK(MPI_Comm_free(&with));
+    } else {
+        exchange(parent, 1, order[0]);
+        merged(parent, 1);
+    }
     bad = chk_failures();
     CHK(MPI_Reduce(&bad, NULL, 1, MPI_UINT64_T, MPI_SUM, 0, parent));
     CHK(MPI_Comm_disconnect(&parent));
@@ -100,14 +171,14 @@ static int child(MPI_Comm parent)
 static void spawn_round(char *self, int children, int round)
 {
     MPI_Comm inter;
-    int order[3] = {round, (int) max_size, (int) (chk_seed & 0x7fffffff)};
+    int order[4] = {round, (int) max_size, (int) (chk_seed & 0x7fffffff), 0};
     uint64_t bad = 0;
     char *args[] = {"--child", NULL};
     chk_phase("spawn round %d", round);
     CHK(MPI_Comm_spawn(self, args, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
                        MPI_ERRCODES_IGNORE));
     CHK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
-    CHK(MPI_Bcast(order, 3, MPI_INT, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL, inter));
+    CHK(MPI_Bcast(order, 4, MPI_INT, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL, inter));
     exchange(inter, 0, round);
     merged(inter, 0);
     CHK(MPI_Reduce(NULL, &bad, 1, MPI_UINT64_T, MPI_SUM, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL,
@@ -219,6 +290,8 @@ int main(int argc, char **argv)
     for (int round = 0; round < rounds; round++) {
         if (0 == strcmp(mode, "spawn")) {
             spawn_round(argv[0], children, round);
+        } else if (0 == strcmp(mode, "meet")) {
+            meet_round(argv[0], children, round);
         } else if (0 == strcmp(mode, "connect")) {
             connect_round(half, side, round);
         } else {

@@ -22,7 +22,7 @@ typedef struct btl_sm_cell cell_t;
 
 static void places(void)
 {
-    tap_same(BTL_SM_LAYOUT_VERSION, 1, "the numbers below belong to this layout version");
+    tap_same(BTL_SM_LAYOUT_VERSION, 2, "the numbers below belong to this layout version");
     tap_same(sizeof(hdr_t), 4096, "a segment header is one page");
     tap_same(sizeof(board_t), 640, "a board takes five line pairs");
     tap_same(sizeof(cell_t), 896, "a cell takes seven line pairs");
@@ -39,8 +39,10 @@ static void places(void)
     tap_same(offsetof(hdr_t, sleeping), 128, "sleeping at 128");
     tap_same(offsetof(hdr_t, state), 132, "state at 132");
     tap_same(offsetof(hdr_t, door), 256, "door at 256");
-    tap_same(offsetof(hdr_t, help), 384, "help at 384");
-    tap_same(offsetof(hdr_t, readers), 512, "readers at 512");
+    tap_same(offsetof(hdr_t, help), 512, "help at 512");
+    tap_same(offsetof(hdr_t, readers), 768, "readers at 768");
+    tap_same(offsetof(hdr_t, cells_ready), 136, "cells_ready at 136");
+    tap_same(offsetof(hdr_t, visitors), 1024, "visitors at 1024");
     tap_same(offsetof(board_t, stop), 56, "board: stop at 56");
     tap_same(offsetof(board_t, handle), 128, "board: handle at 128");
     tap_same(offsetof(board_t, claim), 384, "board: claim at 384");
@@ -67,7 +69,8 @@ static void writers(void)
     tap_ok(END_PAIR(board_t, claim) < PAIR(board_t, done),
            "the helper's words are apart from claim");
     tap_same(sizeof(cell_t) % BTL_SM_LINE_PAIR, 0, "the next cell starts on a pair of its own");
-    tap_same(sizeof(((hdr_t *) 0)->door) * 8, BTL_SM_MAX_CELLS, "one doorbell bit per cell");
+    tap_same(sizeof(((hdr_t *) 0)->door) * 8, BTL_SM_MAX_CELLS + 1,
+             "one doorbell bit per cell and one for the visitors' book");
     tap_same(sizeof(((board_t *) 0)->handle), BTL_SM_HANDLE_MAX,
              "a registration fits on the board");
 }

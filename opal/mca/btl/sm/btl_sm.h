@@ -32,6 +32,7 @@
 #include "btl_sm_doorbell.h"
 #include "btl_sm_fbox.h"
 #include "btl_sm_learn.h"
+#include "btl_sm_visit.h"
 #include "btl_sm_wake.h"
 
 BEGIN_C_DECLS
@@ -67,6 +68,8 @@ typedef struct mca_btl_sm_modex_t {
     uint32_t flags;
     uint32_t local_rank;
     uint32_t cell_count;
+    uint32_t jobid; /* whose record this is: PMIx has been seen to mix them up, see receive_modex() */
+    uint32_t vpid;
     uint64_t cpus[MCA_BTL_SM_CPU_WORDS];
     char directory[128];
 } mca_btl_sm_modex_t;
@@ -100,10 +103,13 @@ struct mca_btl_base_endpoint_t {
     struct btl_sm_segment_hdr *peer; /* the peer's segment in this process */
     uint32_t peer_cell;              /* our cell in the peer's segment */
     uint32_t peer_cells;             /* cells of the peer's segment */
+    uint32_t peer_local;             /* of these, the ones for its own job */
     uint32_t my_cell;                /* the peer's cell in our segment */
     uint32_t sends;                  /* messages until the box is enlarged */
     bool failed;                     /* the peer is lost: nothing is sent or accepted any more */
     bool pending_listed;             /* on component->pending_endpoints */
+    bool foreign;        /* of another job, spawned or connected */
+    bool announced;      /* written into its visitors' book */
     opal_mutex_t lock;
     opal_list_t pending; /* mca_btl_sm_frag_t that found no room, in order */
     opal_list_t jobs;    /* mca_btl_sm_job_t */
@@ -132,12 +138,13 @@ struct mca_btl_base_endpoint_t {
     btl_sm_coop_view_t *view; /* what this process helps the peer with */
 
     /* --- set-up and loss --- */
-    opal_proc_t *proc;
+    opal_proc_t *proc; /* held, if of another job: upper layers let go of it before us */
     struct btl_sm_segment_hdr *map; /* start of the mapping, for detach */
     size_t map_size;
     int pidfd;
     int32_t pid;
     uint64_t report_ns; /* when to report that the process has ended; 0 = it lives */
+    bool ended;         /* a process of another job that is gone: to be retired */
     uint64_t nonce;
     uint64_t small_box; /* our boxes for the peer, offsets in our segment, 0 = none */
     uint64_t big_box;
@@ -245,6 +252,7 @@ struct mca_btl_sm_component_t {
     } stats;
 
     /* --- lists --- */
+    opal_mutex_t admission; /* one peer at a time is looked up and added; taken before `lock` */
     opal_mutex_t lock;
     opal_list_t pending_endpoints;       /* linked by pending_link */
     opal_list_t xfers_active;            /* mca_btl_sm_xfer_t, oldest first */
@@ -281,6 +289,8 @@ struct mca_btl_sm_component_t {
     int epoll_fd;
     uint64_t liveness_next_ns;
     uint32_t dying; /* endpoints with report_ns set */
+    uint32_t ended; /* endpoints with ended set */
+    bool revisit;   /* somebody in the visitors' book could not be added yet */
 
     /* --- parameters --- */
     int free_list_num;
@@ -332,6 +342,7 @@ void mca_btl_sm_params_settle(uint32_t local_count);
 int mca_btl_sm_component_progress(void);
 void mca_btl_sm_rx_open(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_rx_close(mca_btl_sm_endpoint_t *ep);
+bool mca_btl_sm_rx_drained(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_rx_unknown(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_count_cpus(void);
 bool mca_btl_sm_progress_hold(void);

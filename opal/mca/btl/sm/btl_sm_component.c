@@ -48,6 +48,7 @@ static int component_open(void)
 
     component->segment_fd = -1;
     component->epoll_fd = -1;
+    OBJ_CONSTRUCT(&component->admission, opal_mutex_t);
     OBJ_CONSTRUCT(&component->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&component->pending_endpoints, opal_list_t);
     OBJ_CONSTRUCT(&component->xfers_active, opal_list_t);
@@ -79,6 +80,7 @@ static int component_close(void)
     OBJ_DESTRUCT(&component->xfers_active);
     OBJ_DESTRUCT(&component->pending_endpoints);
     OBJ_DESTRUCT(&component->lock);
+    OBJ_DESTRUCT(&component->admission);
     free(component->active);
     free(component->parked);
     free(component->by_cell);
@@ -134,7 +136,9 @@ static mca_btl_base_module_t **component_init(int *count_out, bool progress_thre
     if (NULL == component->active || NULL == component->parked || NULL == component->by_cell) {
         goto out_segment;
     }
-    OPAL_MODEX_SEND(rc, PMIX_LOCAL, &component->super.btl_version, &component->modex,
+    /* Of use on this node only, but PMIx keeps what is sent as PMIX_LOCAL from other jobs of the
+     * node: a get for it never returns. */
+    OPAL_MODEX_SEND(rc, PMIX_GLOBAL, &component->super.btl_version, &component->modex,
                     sizeof(component->modex));
     if (OPAL_SUCCESS != rc) {
         goto out_segment;

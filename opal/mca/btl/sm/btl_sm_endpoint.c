@@ -29,24 +29,27 @@
 
 #define NO_CELL UINT32_MAX
 
+/** Questions for a record before another process's is taken for the last word, and the pause
+ *  between them in microseconds: 0.2 s in all. */
+#define MODEX_TRIES    100
+#define MODEX_PAUSE_US 2000
+
 static struct btl_sm_cell *cell_at(struct btl_sm_segment_hdr *hdr, uint32_t cell)
 {
     return (struct btl_sm_cell *) (void *) ((char *) hdr + sizeof(*hdr)) + cell;
 }
 
-/** Fetch and check the modex of a peer. */
-static int receive_modex(opal_proc_t *proc, mca_btl_sm_modex_t *modex_out)
+/** Is this process known to run on this node? */
+static bool known_local(const opal_proc_t *proc)
 {
-    mca_btl_sm_modex_t *modex = NULL;
-    size_t size = 0;
-    int rc;
+    return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
+}
 
-    OPAL_MODEX_RECV(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name, (void **) &modex,
-                    &size);
-    if (OPAL_SUCCESS != rc || NULL == modex) {
-        free(modex);
-        return OPAL_ERR_UNREACH;
-    }
+/** Does this record make sense, and is it the record of this process? */
+static bool plausible(const mca_btl_sm_modex_t *modex, size_t size, const opal_process_name_t *name,
+                      bool *stranger)
+{
+    *stranger = false;
     /* Another component of the same name may run in the peer: its bytes mean something else. */
     if (sizeof(*modex) != size || BTL_SM_MAGIC != modex->magic || sizeof(*modex) != modex->size
         || BTL_SM_LAYOUT_VERSION != modex->layout_version || modex->uid != (uint32_t) geteuid()
@@ -54,11 +57,60 @@ static int receive_modex(opal_proc_t *proc, mca_btl_sm_modex_t *modex_out)
         || modex->segment_size
                < sizeof(struct btl_sm_segment_hdr) + modex->cell_count * sizeof(struct btl_sm_cell)
         || 0 == modex->nonce[0] || 0 >= modex->pid) {
+        return false;
+    }
+    *stranger = modex->jobid != name->jobid || modex->vpid != name->vpid;
+    return !*stranger;
+}
+
+/**
+ * Fetch and check the modex of a peer.
+ *
+ * The PMIx that comes with Open MPI 5.0.7 now and then answers a question about a process of one
+ * spawned job with the record of the process that has the same rank in another; some time later the
+ * answer is right. `tries`: how often to ask. Returns OPAL_ERR_TEMP_OUT_OF_RESOURCE if that was
+ * not often enough.
+ */
+static int receive_modex(opal_proc_t *proc, int tries, mca_btl_sm_modex_t *modex_out)
+{
+    mca_btl_sm_modex_t *modex = NULL;
+    bool stranger = false;
+    bool right;
+    size_t size = 0;
+    int rc;
+
+    do {
+        if (NULL != modex) {
+            free(modex);
+            modex = NULL;
+            (void) usleep(MODEX_PAUSE_US);
+        }
+        if (known_local(proc)) {
+            OPAL_MODEX_RECV(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name,
+                            (void **) &modex, &size);
+        } else {
+            /* Nobody has told us where it runs. The node's server knows all that run here; do not
+             * wait for anyone else. Whether its segment can be attached shows whether this is its
+             * node. */
+            uint8_t *bytes = NULL;
+
+            OPAL_MODEX_RECV_IMMEDIATE(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name,
+                                      &bytes, &size);
+            modex = (mca_btl_sm_modex_t *) (void *) bytes;
+        }
+        if (OPAL_SUCCESS != rc || NULL == modex) {
+            free(modex);
+            return OPAL_ERR_UNREACH;
+        }
+        right = plausible(modex, size, &proc->proc_name, &stranger);
+    } while (!right && stranger && --tries > 0);
+    if (!right) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl/sm: rank %u speaks another sm protocol (%zu bytes)",
-                            proc->proc_name.vpid, size);
+                            stranger ? "btl/sm: PMIx mixes rank %u up with another process"
+                                     : "btl/sm: rank %u speaks another sm protocol",
+                            proc->proc_name.vpid);
         free(modex);
-        return OPAL_ERR_UNREACH;
+        return stranger ? OPAL_ERR_TEMP_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
     }
     modex->directory[sizeof(modex->directory) - 1] = '\0';
     *modex_out = *modex;
@@ -72,11 +124,12 @@ static uint32_t assign_cell(mca_btl_sm_component_t *component, opal_proc_t *proc
 {
     uint32_t cell = NO_CELL;
 
-    if (proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid
-        && modex->local_rank < component->local_count
-        && NULL == component->by_cell[modex->local_rank]) {
-        cell = modex->local_rank;
-    } else {
+    if (proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid) {
+        if (modex->local_rank < component->local_count
+            && NULL == component->by_cell[modex->local_rank]) {
+            cell = modex->local_rank;
+        }
+    } else if (OPAL_SUCCESS == mca_btl_sm_segment_furnish_cells(component)) {
         for (uint32_t i = component->local_count; i < component->modex.cell_count; ++i) {
             if (NULL == component->by_cell[i]) {
                 cell = i;
@@ -98,23 +151,41 @@ static uint32_t assign_cell(mca_btl_sm_component_t *component, opal_proc_t *proc
     return cell;
 }
 
+/** Tell a peer of another job that we are here. */
+static void announce(mca_btl_sm_endpoint_t *ep)
+{
+    const opal_process_name_t own = OPAL_PROC_MY_NAME;
+
+    if (!ep->announced
+        && btl_sm_visit_enter(ep->peer->visitors, ((uint64_t) own.jobid << 32) | own.vpid)) {
+        ep->announced = true;
+        btl_sm_doorbell_ring(ep->peer->door, ep->peer_cells);
+        btl_sm_fence_sleep();
+        btl_sm_wake_peer(ep->peer);
+    }
+}
+
 bool mca_btl_sm_endpoint_find_cell(mca_btl_sm_endpoint_t *ep)
 {
     uint64_t own = mca_btl_sm_component.modex.nonce[0];
+    uint32_t ready;
 
     if (NO_CELL != ep->peer_cell) {
         return true;
     }
-    for (uint32_t i = 0; i < ep->peer_cells; ++i) {
+    /* Cells that are not ready have no memory: looking at them could raise SIGBUS. */
+    ready = btl_sm_load_acquire(BTL_SM_EDGE_CELL, &ep->peer->cells_ready);
+    for (uint32_t i = ep->peer_local; i < ready && i < ep->peer_cells; ++i) {
         if (own == btl_sm_load_acquire(BTL_SM_EDGE_CELL, &cell_at(ep->peer, i)->peer_nonce)) {
             ep->peer_cell = i;
             return true;
         }
     }
+    announce(ep);
     return false;
 }
 
-int mca_btl_sm_endpoint_create(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out)
+static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     bool self = proc == opal_proc_local_get();
@@ -125,7 +196,7 @@ int mca_btl_sm_endpoint_create(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out
     if (self) {
         modex = component->modex;
     } else {
-        rc = receive_modex(proc, &modex);
+        rc = receive_modex(proc, tries, &modex);
         if (OPAL_SUCCESS != rc) {
             return rc;
         }
@@ -169,6 +240,11 @@ int mca_btl_sm_endpoint_create(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out
     ep->peer = ep->map;
     ep->map_size = modex.segment_size;
     ep->peer_cells = modex.cell_count;
+    ep->peer_local = ep->peer->local_cells;
+    if (proc->proc_name.jobid != OPAL_PROC_MY_NAME.jobid) {
+        ep->foreign = true;
+        OBJ_RETAIN(proc);
+    }
 
     OPAL_THREAD_LOCK(&component->lock);
     ep->my_cell = assign_cell(component, proc, &modex);
@@ -181,11 +257,8 @@ int mca_btl_sm_endpoint_create(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out
         mca_btl_sm_endpoint_destroy(ep);
         return OPAL_ERR_UNREACH;
     }
-    if (proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid
-        && component->modex.local_rank < modex.cell_count) {
+    if (!ep->foreign && component->modex.local_rank < ep->peer_local) {
         ep->peer_cell = component->modex.local_rank;
-    } else {
-        (void) mca_btl_sm_endpoint_find_cell(ep);
     }
     if (NULL != mca_smsc) {
         ep->smsc = MCA_SMSC_CALL(get_endpoint, proc);
@@ -204,18 +277,81 @@ int mca_btl_sm_endpoint_create(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out
     return OPAL_SUCCESS;
 }
 
-void mca_btl_sm_endpoint_destroy(mca_btl_sm_endpoint_t *ep)
+/** The endpoint of a process, NULL if there is none. */
+static mca_btl_sm_endpoint_t *find(const opal_proc_t *proc)
+{
+    opal_pointer_array_t *all = &mca_btl_sm_component.endpoints;
+
+    for (int i = 0; i < opal_pointer_array_get_size(all); ++i) {
+        mca_btl_sm_endpoint_t *ep = opal_pointer_array_get_item(all, i);
+
+        /* By name: a pointer may be that of a process that is long gone. A retired endpoint has no
+         * process any more. */
+        if (NULL != ep && NULL != ep->proc
+            && (ep->proc == proc
+                || (ep->foreign && ep->proc->proc_name.jobid == proc->proc_name.jobid
+                    && ep->proc->proc_name.vpid == proc->proc_name.vpid))) {
+            return ep;
+        }
+    }
+    return NULL;
+}
+
+int mca_btl_sm_endpoint_admit(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    int rc = OPAL_SUCCESS;
+
+    OPAL_THREAD_LOCK(&component->admission);
+    *ep_out = find(proc);
+    if (NULL == *ep_out) {
+        rc = create(proc, MODEX_TRIES, ep_out);
+        if (OPAL_ERR_TEMP_OUT_OF_RESOURCE == rc) {
+            rc = OPAL_ERR_UNREACH;
+        }
+    }
+    OPAL_THREAD_UNLOCK(&component->admission);
+    return rc;
+}
+
+void mca_btl_sm_endpoint_greet(void)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
 
-    bool held = mca_btl_sm_progress_hold();
+    /* Who holds the lock may be waiting for progress to pause, so this thread must not wait. */
+    if (OPAL_THREAD_TRYLOCK(&component->admission)) {
+        btl_sm_doorbell_ring(component->my_segment->door, component->modex.cell_count);
+        return;
+    }
+    for (uint32_t i = 0; i < BTL_SM_VISITORS; ++i) {
+        uint64_t visitor = btl_sm_visit_take(component->my_segment->visitors, i);
+        opal_process_name_t name = {.jobid = (opal_jobid_t) (visitor >> 32),
+                                    .vpid = (opal_vpid_t) visitor};
+        mca_btl_sm_endpoint_t *ep;
+        opal_proc_t *proc;
 
-    mca_btl_sm_rx_close(ep);
-    mca_btl_sm_progress_resume(held);
-    mca_btl_sm_fault_unwatch(ep);
+        if (0 == visitor || name.jobid == OPAL_PROC_MY_NAME.jobid) {
+            continue;
+        }
+        proc = opal_proc_for_name(name);
+        if (NULL != proc && NULL == find(proc)
+            && OPAL_ERR_TEMP_OUT_OF_RESOURCE == create(proc, 1, &ep)) {
+            /* Waiting here would hold up everybody: leave the name for later. */
+            component->revisit = btl_sm_visit_enter(component->my_segment->visitors, visitor);
+        }
+    }
+    OPAL_THREAD_UNLOCK(&component->admission);
+}
+
+/** Free the cell, the boxes, the provider's endpoint and the mapping of a peer. */
+static void detach(mca_btl_sm_endpoint_t *ep)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
     if (NO_CELL != ep->my_cell) {
         mca_btl_sm_pending_drop(ep);
         mca_btl_sm_xfer_fail(ep);
+        OPAL_THREAD_LOCK(&ep->lock);
         OPAL_THREAD_LOCK(&component->lock);
         component->by_cell[ep->my_cell] = NULL;
         if (NULL != component->my_segment) {
@@ -224,9 +360,8 @@ void mca_btl_sm_endpoint_destroy(mca_btl_sm_endpoint_t *ep)
         }
         mca_btl_sm_box_give_back(ep);
         OPAL_THREAD_UNLOCK(&component->lock);
-    }
-    if (NO_CELL != ep->my_cell || ep->peer == component->my_segment) {
-        (void) opal_pointer_array_set_item(&component->endpoints, (int) ep->index, NULL);
+        OPAL_THREAD_UNLOCK(&ep->lock);
+        ep->my_cell = NO_CELL;
     }
     if (NULL != ep->smsc) {
         MCA_SMSC_CALL(return_endpoint, ep->smsc);
@@ -234,9 +369,42 @@ void mca_btl_sm_endpoint_destroy(mca_btl_sm_endpoint_t *ep)
     }
     if (NULL != ep->map) {
         (void) munmap(ep->map, ep->map_size);
+        ep->map = NULL;
+        ep->peer = NULL;
+    }
+    if (ep->foreign && NULL != ep->proc) {
+        OBJ_RELEASE(ep->proc);
+        ep->proc = NULL;
     }
     free(ep->parts);
+    ep->parts = NULL;
     free(ep->view);
+    ep->view = NULL;
+}
+
+void mca_btl_sm_endpoint_retire(mca_btl_sm_endpoint_t *ep)
+{
+    OPAL_THREAD_LOCK(&ep->lock);
+    ep->failed = true;
+    ep->fast_max = 0;
+    OPAL_THREAD_UNLOCK(&ep->lock);
+    mca_btl_sm_rx_close(ep);
+    mca_btl_sm_fault_unwatch(ep);
+    detach(ep);
+}
+
+void mca_btl_sm_endpoint_destroy(mca_btl_sm_endpoint_t *ep)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    bool held = mca_btl_sm_progress_hold();
+
+    mca_btl_sm_rx_close(ep);
+    mca_btl_sm_progress_resume(held);
+    mca_btl_sm_fault_unwatch(ep);
+    if (ep == opal_pointer_array_get_item(&component->endpoints, (int) ep->index)) {
+        (void) opal_pointer_array_set_item(&component->endpoints, (int) ep->index, NULL);
+    }
+    detach(ep);
     OBJ_DESTRUCT(&ep->pending_link);
     OBJ_DESTRUCT(&ep->jobs);
     OBJ_DESTRUCT(&ep->pending);

@@ -12,22 +12,40 @@
 #include "btl_sm.h"
 
 /**
- * @brief Make an endpoint for a process of this node.
+ * @brief The endpoint of a process of this node, made now if there is none yet.
  * @param[in]  proc    the process; may be ourselves
- * @param[out] ep_out  the endpoint, untouched on failure
+ * @param[out] ep_out  the endpoint, NULL on failure
  * @return OPAL_SUCCESS, OPAL_ERR_UNREACH (another transport has to serve this peer) or
  *         OPAL_ERR_OUT_OF_RESOURCE; a failure leaves nothing behind
  *
- * May be called for all peers at once, one at a time, and for peers of other jobs.
+ * May be called for all peers at once, one at a time, for peers of other jobs, by several threads,
+ * and beside mca_btl_sm_endpoint_greet(), which may have added the process before.
  */
-int mca_btl_sm_endpoint_create(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out);
+int mca_btl_sm_endpoint_admit(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out);
 
-/** @brief Undo mca_btl_sm_endpoint_create(). Unfinished traffic is dropped. */
+/**
+ * @brief Add the processes of other jobs that have written themselves into our visitors' book.
+ *
+ * Context: the thread that holds the progress flag. Never waits for another thread.
+ */
+void mca_btl_sm_endpoint_greet(void);
+
+/**
+ * @brief Let go of everything shared with a process of another job that has ended.
+ *
+ * Jobs come and go while we live, and nobody calls del_procs for them. The endpoint itself stays:
+ * upper layers keep pointers to it; from now on it refuses everything.
+ * Context: the thread that holds the progress flag.
+ */
+void mca_btl_sm_endpoint_retire(mca_btl_sm_endpoint_t *ep);
+
+/** @brief Undo mca_btl_sm_endpoint_admit(). Unfinished traffic is dropped. */
 void mca_btl_sm_endpoint_destroy(mca_btl_sm_endpoint_t *ep);
 
 /**
  * @brief Find our cell in the peer's segment, if it is not known yet.
- * @return true once it is known. A peer of another job writes it when it adds us.
+ * @return true once it is known. A peer of another job writes it when it adds us; until then we
+ *         are in its visitors' book.
  */
 bool mca_btl_sm_endpoint_find_cell(mca_btl_sm_endpoint_t *ep);
 

@@ -23,6 +23,7 @@
 #include "opal/constants.h"
 #include "opal/util/output.h"
 
+#include "btl_sm_endpoint.h"
 #include "btl_sm_fault.h"
 
 #if !defined(SYS_pidfd_open)
@@ -62,6 +63,10 @@ void mca_btl_sm_fault_unwatch(mca_btl_sm_endpoint_t *ep)
     if (0 != ep->report_ns) {
         ep->report_ns = 0;
         mca_btl_sm_component.dying--;
+    }
+    if (ep->ended) {
+        ep->ended = false;
+        mca_btl_sm_component.ended--;
     }
     if (0 <= ep->pidfd) {
         (void) epoll_ctl(mca_btl_sm_component.epoll_fd, EPOLL_CTL_DEL, ep->pidfd, NULL);
@@ -105,6 +110,10 @@ void mca_btl_sm_fault_lost(mca_btl_sm_endpoint_t *ep, const char *why)
         mca_btl_sm.error_cb(&mca_btl_sm.super, MCA_BTL_ERROR_FLAGS_NONFATAL, ep->proc,
                             strdup(text));
     }
+    if (ep->foreign) {
+        ep->ended = true;
+        mca_btl_sm_component.ended++;
+    }
 }
 
 int mca_btl_sm_fault_poll(void)
@@ -115,12 +124,16 @@ int mca_btl_sm_fault_poll(void)
     uint64_t now_ns;
     int count, lost = 0;
 
+    if (component->revisit) {
+        component->revisit = false;
+        btl_sm_doorbell_ring(component->my_segment->door, component->modex.cell_count);
+    }
     if (0 > component->epoll_fd) {
         return 0;
     }
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     now_ns = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-    if (now_ns < component->liveness_next_ns && 0 == component->dying) {
+    if (now_ns < component->liveness_next_ns && 0 == component->dying + component->ended) {
         return 0;
     }
     component->liveness_next_ns = now_ns + POLL_INTERVAL_NS;
@@ -133,6 +146,9 @@ int mca_btl_sm_fault_poll(void)
         if (BTL_SM_STATE_LEFT != btl_sm_load_acquire(BTL_SM_EDGE_STATE, &ep->peer->state)) {
             ep->report_ns = now_ns + REPORT_AFTER_NS;
             component->dying++;
+        } else if (ep->foreign) {
+            ep->ended = true;
+            component->ended++;
         }
     }
     for (int i = 0; component->dying > 0 && i < opal_pointer_array_get_size(&component->endpoints);
@@ -144,6 +160,14 @@ int mca_btl_sm_fault_poll(void)
             component->dying--;
             mca_btl_sm_fault_lost(ep, "its process has ended");
             ++lost;
+        }
+    }
+    for (int i = 0; component->ended > 0 && i < opal_pointer_array_get_size(&component->endpoints);
+         ++i) {
+        mca_btl_sm_endpoint_t *ep = opal_pointer_array_get_item(&component->endpoints, i);
+
+        if (NULL != ep && ep->ended && mca_btl_sm_rx_drained(ep)) {
+            mca_btl_sm_endpoint_retire(ep);
         }
     }
     return lost;

@@ -11,7 +11,9 @@
  * One segment per process. From its start:
  *
  *     struct btl_sm_segment_hdr   identity, life cycle, doorbells
- *     struct btl_sm_cell [n]      one per peer: our fast box towards it, its board of transfers
+ *     struct btl_sm_cell [n]      one per peer: our fast box towards it, its board of transfers;
+ *                                 first the own job's, then those for peers of other jobs, whose
+ *                                 memory is only there once `cells_ready` says so
  *     fast boxes                  handed out by the owner, at most one at a time per cell
  *
  * Only the owner gives out memory of its segment. Offsets read from a peer's segment are checked by
@@ -23,11 +25,16 @@
 #include "btl_sm_atomic.h"
 
 #define BTL_SM_MAGIC          UINT64_C(0x534d584254503031)
-#define BTL_SM_LAYOUT_VERSION 1u
+#define BTL_SM_LAYOUT_VERSION 2u
 
-/** Most cells of a segment: bounds the doorbell words in the header. */
-#define BTL_SM_MAX_CELLS  1024
-#define BTL_SM_DOOR_WORDS (BTL_SM_MAX_CELLS / 64)
+/** Doorbell bits of a segment: one per cell and, after the last cell's, one for the visitors' book. */
+#define BTL_SM_DOOR_WORDS 32
+/** Most cells of a segment. */
+#define BTL_SM_MAX_CELLS (64 * BTL_SM_DOOR_WORDS - 1)
+/** Cells for peers of other jobs (spawned, connected), after the ones of the own job. */
+#define BTL_SM_FOREIGN_CELLS 64
+/** Places in the visitors' book, see btl_sm_visit.h. */
+#define BTL_SM_VISITORS 64
 
 /** Life cycle of a segment's owner (field `state`). */
 #define BTL_SM_STATE_LIVE 1u /* in use */
@@ -38,12 +45,14 @@
  *
  * | field | line | written by | read by | kind | edge |
  * |---|---|---|---|---|---|
- * | magic ... foreign_cell | 0-1 | owner, before the modex | peers, at attach | plain | the modex |
+ * | magic ... local_cells | 0-1 | owner, before the modex | peers, at attach | plain | the modex |
  * | sleeping | 2 | owner, around a wait | peers, after a publish | atomic | SLEEP (fence) |
  * | state | 2 | owner, at start and end | peers, when they miss it | atomic | STATE |
+ * | cells_ready | 2 | owner | peers of other jobs, to find their cell | atomic | CELL |
  * | door | 4.. | peers set, owner takes | owner | atomic | DOORBELL |
  * | help | .. | initiators set, owner takes | owner | atomic | BOARD_POST |
  * | readers | .. | single-copy initiators | single-copy initiators | atomic | none (a count) |
+ * | visitors | .. | peers of other jobs enter, owner takes | owner | atomic | DOORBELL |
  */
 struct btl_sm_segment_hdr {
     uint64_t magic;
@@ -60,12 +69,14 @@ struct btl_sm_segment_hdr {
 
     btl_sm_atomic32_t sleeping; /* futex word: 1 while the owner sleeps or is about to */
     btl_sm_atomic32_t state;
-    uint8_t pad1[BTL_SM_LINE_PAIR - 8];
+    btl_sm_atomic32_t cells_ready; /* cells whose memory is there, >= local_cells */
+    uint8_t pad1[BTL_SM_LINE_PAIR - 12];
 
     btl_sm_atomic64_t door[BTL_SM_DOOR_WORDS];
     btl_sm_atomic64_t help[BTL_SM_DOOR_WORDS];
     btl_sm_atomic64_t readers[BTL_SM_DOOR_WORDS];
-    uint8_t pad2[4096 - 2 * BTL_SM_LINE_PAIR - 3 * 8 * BTL_SM_DOOR_WORDS];
+    btl_sm_atomic64_t visitors[BTL_SM_VISITORS];
+    uint8_t pad2[4096 - 2 * BTL_SM_LINE_PAIR - 3 * 8 * BTL_SM_DOOR_WORDS - 8 * BTL_SM_VISITORS];
 };
 
 _Static_assert(4096 == sizeof(struct btl_sm_segment_hdr), "header is one small page");

@@ -32,14 +32,13 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct op
         int rc;
 
         peers[i] = NULL;
-        /* Peers of other jobs (spawned, connected) are left to another transport, as Open MPI's own
-         * component does: they may send before we have added them, and then nobody looks. */
-        if (!self
-            && (!OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags)
-                || procs[i]->proc_name.jobid != OPAL_PROC_MY_NAME.jobid)) {
+        /* Where processes of other jobs (spawned, connected) run is not always known to Open MPI;
+         * the attempt shows. */
+        if (!self && !OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags)
+            && procs[i]->proc_name.jobid == OPAL_PROC_MY_NAME.jobid) {
             continue;
         }
-        rc = mca_btl_sm_endpoint_create(procs[i], &peers[i]);
+        rc = mca_btl_sm_endpoint_admit(procs[i], &peers[i]);
         if (OPAL_ERR_OUT_OF_RESOURCE == rc) {
             return rc;
         }
@@ -101,7 +100,7 @@ static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
         opal_output(0,
                     "btl/sm: peer %u: box %u bytes, %" PRIu64 " out, %" PRIu64
                     " in, %zu waiting, single copy %s%s",
-                    ep->proc->proc_name.vpid, ep->tx.size, ep->tx.head, ep->rx.consumed,
+                    NULL == ep->proc ? UINT32_MAX : ep->proc->proc_name.vpid, ep->tx.size, ep->tx.head, ep->rx.consumed,
                     opal_list_get_size(&ep->pending),
                     NULL == ep->smsc ? "not available" : (ep->smsc_refused ? "given up" : "in use"),
                     ep->failed ? ", lost" : "");

@@ -275,6 +275,12 @@ void mca_btl_sm_rx_close(mca_btl_sm_endpoint_t *ep)
     }
 }
 
+/** @brief Is there nothing left to take from a peer's box? */
+bool mca_btl_sm_rx_drained(mca_btl_sm_endpoint_t *ep)
+{
+    return MCA_BTL_SM_RX_NONE == ep->rx_place || btl_sm_fbox_empty(&ep->rx);
+}
+
 /** @brief A peer was added: had it rung before we knew it? */
 void mca_btl_sm_rx_unknown(mca_btl_sm_endpoint_t *ep)
 {
@@ -299,6 +305,9 @@ static __opal_attribute_noinline__ int answer(uint32_t word)
 
         bits &= bits - 1;
         if (cell >= component->modex.cell_count) {
+            if (cell == component->modex.cell_count) {
+                mca_btl_sm_endpoint_greet();
+            }
             continue;
         }
         OPAL_THREAD_LOCK(&component->lock);
@@ -338,7 +347,7 @@ void mca_btl_sm_count_cpus(void)
         mca_btl_sm_endpoint_t *ep = opal_pointer_array_get_item(&component->endpoints, i);
         bool within = true;
 
-        if (NULL == ep || ep->peer == component->my_segment) {
+        if (NULL == ep || ep->failed || ep->peer == component->my_segment) {
             continue;
         }
         ++ranks;

@@ -143,8 +143,31 @@ static int reserve(int fd, size_t offset, size_t len)
     return rc;
 }
 
-/** Open an unnamed file in the backing directory with room for `need` bytes. -1 with errno. */
-static int open_unnamed(const char *directory, size_t size, size_t need, size_t want_free)
+/** The parts of a new segment that get memory at once: [0, head) and [tail, end). Between them lie
+ *  the cells for peers of other jobs, which most jobs never need. */
+typedef struct plan_t {
+    size_t head;
+    size_t tail;
+    size_t end;
+    size_t size; /* of the file */
+} plan_t;
+
+/** Give a new file its size and its blocks; returns 0 or an errno. */
+static int furnish(int fd, const plan_t *plan)
+{
+    int rc = 0 == ftruncate(fd, (off_t) plan->size) ? 0 : errno;
+
+    if (0 == rc) {
+        rc = reserve(fd, 0, plan->head);
+    }
+    if (0 == rc && plan->end > plan->tail) {
+        rc = reserve(fd, plan->tail, plan->end - plan->tail);
+    }
+    return rc;
+}
+
+/** Open an unnamed file in the backing directory. -1 with errno. */
+static int open_unnamed(const char *directory, const plan_t *plan, size_t want_free)
 {
     struct statvfs fs;
     int fd, rc;
@@ -162,7 +185,7 @@ static int open_unnamed(const char *directory, size_t size, size_t need, size_t 
     if (0 > fd) {
         return -1;
     }
-    rc = 0 == ftruncate(fd, (off_t) size) ? reserve(fd, 0, need) : errno;
+    rc = furnish(fd, plan);
     if (0 != rc) {
         close(fd);
         errno = rc;
@@ -171,8 +194,8 @@ static int open_unnamed(const char *directory, size_t size, size_t need, size_t 
     return fd;
 }
 
-/** Open anonymous shared memory with room for `need` bytes. -1 with errno. */
-static int open_memfd(size_t size, size_t need)
+/** Open anonymous shared memory. -1 with errno. */
+static int open_memfd(const plan_t *plan)
 {
     int rc;
     int fd = (int) syscall(SYS_memfd_create, "openmpi-sm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -180,7 +203,7 @@ static int open_memfd(size_t size, size_t need)
     if (0 > fd) {
         return -1;
     }
-    rc = 0 == ftruncate(fd, (off_t) size) ? reserve(fd, 0, need) : errno;
+    rc = furnish(fd, plan);
     if (0 != rc) {
         close(fd);
         errno = rc;
@@ -247,9 +270,10 @@ static void prefault(mca_btl_sm_component_t *component, void *start, size_t len)
 int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_count)
 {
     mca_btl_sm_modex_t *modex = &component->modex;
-    uint32_t cells = local_count;
-    size_t fixed, need, size;
+    uint32_t cells = local_count + BTL_SM_FOREIGN_CELLS;
     struct btl_sm_segment_hdr *hdr;
+    size_t need, size;
+    plan_t plan;
     struct stat st;
     bool named = true;
     int fd;
@@ -261,21 +285,25 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
         opal_show_help("help-mpi-btl-sm.txt", "too-many-ranks", true, local_count, cells);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    fixed = round_up(sizeof(*hdr) + cells * sizeof(struct btl_sm_cell), SMALL_PAGE);
+    plan.head = round_up(sizeof(*hdr) + local_count * sizeof(struct btl_sm_cell), SMALL_PAGE);
+    plan.tail = round_up(sizeof(*hdr) + cells * sizeof(struct btl_sm_cell), SMALL_PAGE);
     /* One small box for each rank of the job is promised: without it a peer could not be reached. */
-    need = round_up(fixed + (size_t) (local_count - 1) * component->small_box_size, SMALL_PAGE);
+    plan.end = round_up(plan.tail + (size_t) (local_count - 1) * component->small_box_size,
+                        SMALL_PAGE);
+    need = plan.head + plan.end - plan.tail;
     size = round_up(component->segment_size, SMALL_PAGE);
-    if (size < need) {
-        size = need;
+    if (size < plan.end) {
+        size = plan.end;
     }
+    plan.size = size;
 
-    fd = open_unnamed(component->backing_directory, size, need,
+    fd = open_unnamed(component->backing_directory, &plan,
                       local_count * (need + (size_t) component->fbox_size * 8));
     if (0 > fd) {
         int file_error = errno;
 
         named = false;
-        fd = open_memfd(size, need);
+        fd = open_memfd(&plan);
         if (0 > fd) {
             opal_show_help("help-mpi-btl-sm.txt", "no-segment", true, (unsigned long) need,
                            component->backing_directory, strerror(file_error), strerror(errno));
@@ -312,6 +340,8 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     modex->uid = (uint32_t) geteuid();
     modex->local_rank = opal_process_info.my_local_rank;
     modex->cell_count = cells;
+    modex->jobid = OPAL_PROC_MY_NAME.jobid;
+    modex->vpid = OPAL_PROC_MY_NAME.vpid;
     if (named && strlen(component->backing_directory) < sizeof(modex->directory)) {
         modex->flags |= MCA_BTL_SM_OFFER_NAMED;
         memcpy(modex->directory, component->backing_directory,
@@ -333,17 +363,36 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     hdr->pid = (uint32_t) getpid();
     hdr->local_cells = local_count;
     hdr->magic = BTL_SM_MAGIC;
+    btl_sm_store_relaxed(&hdr->cells_ready, local_count);
     btl_sm_store_release(BTL_SM_EDGE_STATE, &hdr->state, BTL_SM_STATE_LIVE);
 
     component->segment_fd = fd;
     component->my_segment = hdr;
-    component->arena_used = fixed;
-    component->arena_reserved = need;
+    component->arena_used = plan.tail;
+    component->arena_reserved = plan.end;
     component->local_count = local_count;
-    component->door_words = (cells + 63) / 64;
+    component->door_words = (cells + 1 + 63) / 64;
     if (component->prefault_threads > 0) {
-        prefault(component, hdr, need);
+        prefault(component, hdr, plan.head);
+        prefault(component, (char *) hdr + plan.tail, plan.end - plan.tail);
     }
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_sm_segment_furnish_cells(mca_btl_sm_component_t *component)
+{
+    const uint32_t cells = component->modex.cell_count;
+
+    if (cells == btl_sm_load_relaxed(&component->my_segment->cells_ready)) {
+        return OPAL_SUCCESS;
+    }
+    if (0
+        != reserve(component->segment_fd, 0,
+                   round_up(sizeof(*component->my_segment) + cells * sizeof(struct btl_sm_cell),
+                            SMALL_PAGE))) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    btl_sm_store_release(BTL_SM_EDGE_CELL, &component->my_segment->cells_ready, cells);
     return OPAL_SUCCESS;
 }
 
@@ -496,7 +545,7 @@ int mca_btl_sm_segment_attach(const mca_btl_sm_modex_t *own, const mca_btl_sm_mo
         || hdr->nonce[0] != modex->nonce[0] || hdr->nonce[1] != modex->nonce[1]
         || hdr->segment_size != modex->segment_size || sizeof(*hdr) != hdr->hdr_size
         || sizeof(struct btl_sm_cell) != hdr->cell_size || sizeof(*hdr) != hdr->cell_offset
-        || hdr->cell_count != modex->cell_count) {
+        || hdr->cell_count != modex->cell_count || hdr->local_cells > hdr->cell_count) {
         (void) munmap(hdr, modex->segment_size);
         return OPAL_ERR_UNREACH;
     }

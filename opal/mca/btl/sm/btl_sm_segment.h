@@ -37,6 +37,14 @@ void mca_btl_sm_segment_destroy(mca_btl_sm_component_t *component);
 int mca_btl_sm_segment_alloc(mca_btl_sm_component_t *component, size_t size, uint64_t *offset_out);
 
 /**
+ * @brief Get memory for the cells of peers of other jobs; under component->lock.
+ * @return OPAL_SUCCESS, or OPAL_ERR_OUT_OF_RESOURCE if the system grants none
+ *
+ * Only with the first such peer: 56 KiB that most jobs never need.
+ */
+int mca_btl_sm_segment_furnish_cells(mca_btl_sm_component_t *component);
+
+/**
  * @brief Give the file of the own segment a name for peers that cannot use our descriptor table.
  *
  * Called when the modex of a local peer says so. The name is random and travels as the nonce.

@@ -196,7 +196,11 @@ static int component_query(void)
      * request, which is as well. */
     (void) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif
-    OPAL_MODEX_SEND(rc, PMIX_LOCAL, &self->super.smsc_version, &self->identity.modex,
+    self->identity.modex.job = OPAL_PROC_MY_NAME.jobid;
+    self->identity.modex.rank = OPAL_PROC_MY_NAME.vpid;
+    /* Of use on this node only, but PMIx keeps what is sent as PMIX_LOCAL from spawned and connected
+     * jobs of the same node. */
+    OPAL_MODEX_SEND(rc, PMIX_GLOBAL, &self->super.smsc_version, &self->identity.modex,
                     sizeof(self->identity.modex));
     if (OPAL_SUCCESS != rc) {
         opal_output_verbose(MCA_SMSC_CMA_VERBOSE, opal_smsc_base_framework.framework_output,

@@ -20,7 +20,7 @@
 
 /** No pid can have this value, so a component that takes the first word for one fails cleanly. */
 #define SMSC_CMA_MODEX_MAGIC   UINT32_C(0xc3a5c0de)
-#define SMSC_CMA_MODEX_VERSION 1
+#define SMSC_CMA_MODEX_VERSION 2
 
 /** life_* fields are valid: the identity page can be mapped and has a life word. */
 #define SMSC_CMA_MODEX_LIFE UINT32_C(1)
@@ -61,9 +61,11 @@ typedef struct smsc_cma_modex_t {
     uint32_t life_value;  /**< what the word holds while the owner lives */
     uint32_t reserved;    /**< 0 */
     uint64_t socket_name; /**< see smsc_cma_identity.h */
+    uint32_t job;         /**< the owner's process name: PMIx has been seen to deliver the record */
+    uint32_t rank;        /**< of another process than the one that was asked for */
 } smsc_cma_modex_t;
 
-_Static_assert(88 == sizeof(smsc_cma_modex_t), "the record has no holes and a known size");
+_Static_assert(96 == sizeof(smsc_cma_modex_t), "the record has no holes and a known size");
 _Static_assert(48 == offsetof(smsc_cma_modex_t, page_device), "no padding before the page fields");
 _Static_assert(80 == offsetof(smsc_cma_modex_t, socket_name), "no padding after them");
 
