@@ -30,6 +30,9 @@
 #include <unistd.h>
 
 #include "opal/constants.h"
+#if MCA_BTL_SM_HWLOC
+#    include "opal/mca/hwloc/hwloc-internal.h"
+#endif
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
@@ -152,25 +155,90 @@ typedef struct plan_t {
     size_t size; /* of the file */
 } plan_t;
 
-/** Give a new file its size and its blocks; returns 0 or an errno. */
-static int furnish(int fd, const plan_t *plan)
+#if MCA_BTL_SM_HWLOC
+/** Does this machine have several memory nodes? A look at one file spares most machines the topology,
+ *  which takes milliseconds. */
+static bool several_nodes(void)
 {
+    char text[64];
+    ssize_t got = 0;
+    int fd = open("/sys/devices/system/node/online", O_RDONLY | O_CLOEXEC);
+
+    if (0 <= fd) {
+        got = read(fd, text, sizeof(text));
+        close(fd);
+    }
+    /* a list of ranges: "0" or "0-1" or "0,8" */
+    return 0 < got && (NULL != memchr(text, '-', (size_t) got) || NULL != memchr(text, ',', (size_t) got));
+}
+#endif
+
+/**
+ * Where there are several memory nodes and this process is bound to one, keep the segment there,
+ * whatever the policy of the process says (numactl --interleave, say). Preferred, not enforced: a
+ * full node must not become an error. Without a binding, memory comes from where it is first used.
+ */
+static void prefer_own_node(void *start, size_t len)
+{
+#if MCA_BTL_SM_HWLOC
+    hwloc_topology_t topology;
+    hwloc_bitmap_t cpus, nodes;
+
+    if (!several_nodes() || OPAL_SUCCESS != opal_hwloc_base_get_topology()) {
+        return;
+    }
+    topology = opal_hwloc_topology;
+    cpus = hwloc_bitmap_alloc();
+    nodes = hwloc_bitmap_alloc();
+    if (NULL != cpus && NULL != nodes
+        && 0 == hwloc_get_cpubind(topology, cpus, HWLOC_CPUBIND_PROCESS)) {
+        hwloc_cpuset_to_nodeset(topology, cpus, nodes);
+        if (1 == hwloc_bitmap_weight(nodes)) {
+            (void) hwloc_set_area_membind(topology, start, len, nodes, HWLOC_MEMBIND_BIND,
+                                          HWLOC_MEMBIND_BYNODESET);
+        }
+    }
+    hwloc_bitmap_free(nodes);
+    hwloc_bitmap_free(cpus);
+#else
+    (void) start;
+    (void) len;
+#endif
+}
+
+/** Map a new file and give it its size and its blocks. Returns NULL with errno. */
+static void *furnish(int fd, const plan_t *plan)
+{
+    void *start = MAP_FAILED;
     int rc = 0 == ftruncate(fd, (off_t) plan->size) ? 0 : errno;
 
     if (0 == rc) {
+        start = mmap(NULL, plan->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        rc = MAP_FAILED == start ? errno : 0;
+    }
+    if (0 == rc) {
+        prefer_own_node(start, plan->size);
         rc = reserve(fd, 0, plan->head);
     }
     if (0 == rc && plan->end > plan->tail) {
         rc = reserve(fd, plan->tail, plan->end - plan->tail);
     }
-    return rc;
+    if (0 != rc) {
+        if (MAP_FAILED != start) {
+            (void) munmap(start, plan->size);
+        }
+        close(fd);
+        errno = rc;
+        return NULL;
+    }
+    return start;
 }
 
-/** Open an unnamed file in the backing directory. -1 with errno. */
-static int open_unnamed(const char *directory, const plan_t *plan, size_t want_free)
+/** Make the segment an unnamed file in the backing directory. Returns its descriptor, -1 with errno. */
+static int open_unnamed(const char *directory, const plan_t *plan, size_t want_free, void **start)
 {
     struct statvfs fs;
-    int fd, rc;
+    int fd;
 
     if (NULL == directory || '\0' == directory[0]) {
         errno = ENOENT;
@@ -185,28 +253,20 @@ static int open_unnamed(const char *directory, const plan_t *plan, size_t want_f
     if (0 > fd) {
         return -1;
     }
-    rc = furnish(fd, plan);
-    if (0 != rc) {
-        close(fd);
-        errno = rc;
-        return -1;
-    }
-    return fd;
+    *start = furnish(fd, plan);
+    return NULL != *start ? fd : -1;
 }
 
-/** Open anonymous shared memory. -1 with errno. */
-static int open_memfd(const plan_t *plan)
+/** Make the segment anonymous shared memory. Returns its descriptor, -1 with errno. */
+static int open_memfd(const plan_t *plan, void **start)
 {
-    int rc;
     int fd = (int) syscall(SYS_memfd_create, "openmpi-sm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (0 > fd) {
         return -1;
     }
-    rc = furnish(fd, plan);
-    if (0 != rc) {
-        close(fd);
-        errno = rc;
+    *start = furnish(fd, plan);
+    if (NULL == *start) {
         return -1;
     }
     /* Nobody can shrink it under us: no SIGBUS. Not every kernel can seal; then we go without. */
@@ -272,6 +332,7 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     mca_btl_sm_modex_t *modex = &component->modex;
     uint32_t cells = local_count + BTL_SM_FOREIGN_CELLS;
     struct btl_sm_segment_hdr *hdr;
+    void *start = NULL;
     size_t need, size;
     plan_t plan;
     struct stat st;
@@ -298,22 +359,23 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     plan.size = size;
 
     fd = open_unnamed(component->backing_directory, &plan,
-                      local_count * (need + (size_t) component->fbox_size * 8));
+                      local_count * (need + (size_t) component->fbox_size * 8), &start);
     if (0 > fd) {
         int file_error = errno;
 
         named = false;
-        fd = open_memfd(&plan);
+        fd = open_memfd(&plan, &start);
         if (0 > fd) {
             opal_show_help("help-mpi-btl-sm.txt", "no-segment", true, (unsigned long) need,
                            component->backing_directory, strerror(file_error), strerror(errno));
             return OPAL_ERR_OUT_OF_RESOURCE;
         }
     }
-    hdr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (MAP_FAILED == (void *) hdr || 0 != fstat(fd, &st)) {
+    hdr = start;
+    if (0 != fstat(fd, &st)) {
         opal_show_help("help-mpi-btl-sm.txt", "no-segment", true, (unsigned long) need,
-                       component->backing_directory, "mapping it failed", strerror(errno));
+                       component->backing_directory, "looking at it failed", strerror(errno));
+        (void) munmap(start, size);
         close(fd);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }

@@ -22,7 +22,33 @@ static _Atomic uint64_t word;
     m4_ifdef([OOT_BUILD],
              [btl_sm_OPAL_LIB="$smx_LIBS"],
              [btl_sm_OPAL_LIB='$(top_builddir)/opal/lib$(OPAL_LIB_NAME).la'])
+
+    # The memory node is found and preferred by hwloc: the library that libopen-pal uses, by its path, because
+    # what -lhwloc needs may not be installed, nor its headers. Without them the segment lies where it is first used.
+    m4_ifdef([OOT_BUILD], [
+        AC_MSG_CHECKING([for the hwloc that libopen-pal uses])
+        btl_sm_hwloc=`ldd "$OOT_OMPI_OPAL_LIBDIR/libopen-pal.so" 2>/dev/null | sed -n 's/^.*libhwloc\.so@<:@^ @:>@* *=> *\(@<:@^ @:>@*\).*/\1/p' | head -n 1`
+        btl_sm_save_CPPFLAGS="$CPPFLAGS"
+        btl_sm_save_CFLAGS="$CFLAGS"
+        btl_sm_save_LIBS="$LIBS"
+        CPPFLAGS="$CPPFLAGS $oot_CPPFLAGS -I$srcdir/config/compat"
+        CFLAGS="$CFLAGS $oot_CFLAGS"
+        LIBS="$oot_LIBS $btl_sm_hwloc -Wl,-rpath,$OOT_OMPI_OPAL_LIBDIR -Wl,-rpath,$oot_pmix_dir $LIBS"
+        AC_LINK_IFELSE([AC_LANG_PROGRAM([[
+#include "opal_config.h"
+#include "opal/mca/hwloc/hwloc-internal.h"
+]], [[return 2 > hwloc_get_nbobjs_by_type(opal_hwloc_topology, HWLOC_OBJ_NUMANODE);]])],
+                       [AC_MSG_RESULT([${btl_sm_hwloc:-yes}])
+                        btl_sm_CPPFLAGS=-DMCA_BTL_SM_HWLOC=1
+                        btl_sm_OPAL_LIB="$btl_sm_OPAL_LIB ${btl_sm_hwloc:+-Wl,$btl_sm_hwloc}"],
+                       [AC_MSG_RESULT([not usable])
+                        btl_sm_CPPFLAGS=-DMCA_BTL_SM_HWLOC=0])
+        CPPFLAGS="$btl_sm_save_CPPFLAGS"
+        CFLAGS="$btl_sm_save_CFLAGS"
+        LIBS="$btl_sm_save_LIBS"],
+        [btl_sm_CPPFLAGS=-DMCA_BTL_SM_HWLOC=1])
     AC_SUBST([btl_sm_OPAL_LIB])
+    AC_SUBST([btl_sm_CPPFLAGS])
 
     AS_IF([test $btl_sm_happy = yes], [$1], [$2])
 
