@@ -31,6 +31,7 @@
 
 #include "opal/constants.h"
 #if MCA_BTL_SM_HWLOC
+#    include "opal/mca/hwloc/base/base.h"
 #    include "opal/mca/hwloc/hwloc-internal.h"
 #endif
 #include "opal/util/output.h"
