@@ -68,7 +68,8 @@ typedef struct mca_btl_sm_modex_t {
     uint32_t flags;
     uint32_t local_rank;
     uint32_t cell_count;
-    uint32_t jobid; /* whose record this is: PMIx has been seen to mix them up, see receive_modex() */
+    uint32_t
+        jobid; /* whose record this is: PMIx has been seen to mix them up, see receive_modex() */
     uint32_t vpid;
     uint64_t cpus[MCA_BTL_SM_CPU_WORDS];
     char directory[128];
@@ -108,8 +109,8 @@ struct mca_btl_base_endpoint_t {
     uint32_t sends;                  /* messages until the box is enlarged */
     bool failed;                     /* the peer is lost: nothing is sent or accepted any more */
     bool pending_listed;             /* on component->pending_endpoints */
-    bool foreign;        /* of another job, spawned or connected */
-    bool announced;      /* written into its visitors' book */
+    bool foreign;                    /* of another job, spawned or connected */
+    bool announced;                  /* written into its visitors' book */
     opal_mutex_t lock;
     opal_list_t pending; /* mca_btl_sm_frag_t that found no room, in order */
     opal_list_t jobs;    /* mca_btl_sm_job_t */
@@ -236,8 +237,11 @@ struct mca_btl_sm_component_t {
     btl_sm_atomic32_t xfer_count;    /* transfers on the list */
     btl_sm_atomic32_t work; /* messages started but not finished: for threads that only wait */
     uint32_t idle;          /* calls in a row without an event */
-    bool oversubscribed;    /* more local ranks than cores: sleep, do not help */
-    bool demote;            /* this CPU has cldemote */
+    uint32_t row;           /* messages sent since something last arrived */
+    uint32_t last_row;      /* the same, of the time before */
+    mca_btl_sm_endpoint_t *sent_last; /* whose box to prepare when idle; without threads only */
+    bool oversubscribed;              /* more local ranks than cores: sleep, do not help */
+    bool demote;                      /* this CPU has cldemote */
     mca_btl_sm_endpoint_t **parked;
 
     /* --- counters, shown as MPI_T performance variables --- */
@@ -306,6 +310,7 @@ struct mca_btl_sm_component_t {
     size_t single_copy_limit;
     size_t cooperate_limit;
     size_t cooperate_chunk;
+    size_t alone_chunk; /* most bytes of one single copy without help, >= cooperate_chunk */
     size_t max_readers;
     size_t spin_looks;
     bool slow_single_copy; /* a single copy costs more than tens of KiB through shared memory */

@@ -359,6 +359,9 @@ static void detach(mca_btl_sm_endpoint_t *ep)
                                  &cell_at(component->my_segment, ep->my_cell)->peer_nonce, 0);
         }
         mca_btl_sm_box_give_back(ep);
+        if (ep == component->sent_last) {
+            component->sent_last = NULL;
+        }
         OPAL_THREAD_UNLOCK(&component->lock);
         OPAL_THREAD_UNLOCK(&ep->lock);
         ep->my_cell = NO_CELL;

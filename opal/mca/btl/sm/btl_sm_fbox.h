@@ -64,8 +64,10 @@ typedef struct btl_sm_fbox_tx {
     uint64_t head;           /* bytes published */
     uint64_t start;          /* value of head where this ring begins */
     uint64_t tail_seen;      /* last value read from *tail */
+    uint64_t cleared;        /* the header word there is 0 already; see btl_sm_fbox_preclear() */
     uint64_t rewind_at;      /* value of head at which to think about going back */
     uint32_t size;           /* bytes, power of two */
+    uint32_t last_need;      /* bytes that the last record took */
     uint16_t seq;            /* of the next record */
 } btl_sm_fbox_tx_t;
 
@@ -117,6 +119,8 @@ static inline void btl_sm_fbox_tx_init(btl_sm_fbox_tx_t *tx, unsigned char *base
     tx->head = start;
     tx->start = start;
     tx->tail_seen = start;
+    tx->cleared = start;
+    tx->last_need = 0;
     tx->rewind_at = start + BTL_SM_FBOX_WINDOW;
     tx->seq = seq;
 }
@@ -233,11 +237,34 @@ static inline void btl_sm_fbox_publish(btl_sm_fbox_tx_t *tx, size_t len, uint32_
     uint64_t offset = (tx->head - tx->start) & (tx->size - 1);
     uint64_t need = btl_sm_fbox_need(len);
 
-    btl_sm_store_relaxed(btl_sm_fbox_word(tx->base, (offset + need) & (tx->size - 1)), 0);
+    if (tx->cleared != tx->head + need) {
+        btl_sm_store_relaxed(btl_sm_fbox_word(tx->base, (offset + need) & (tx->size - 1)), 0);
+    }
     btl_sm_store_release(BTL_SM_EDGE_FBOX_DATA, btl_sm_fbox_word(tx->base, offset),
                          btl_sm_rec_make((uint32_t) len, kind, tag, tx->seq));
     tx->seq++;
     tx->head += need;
+    tx->last_need = (uint32_t) need;
+}
+
+/**
+ * @brief Clear the header word after the next record ahead of time, while there is nothing to do.
+ *
+ * The line with that word is the consumer's at that moment, and the store that publishes the next
+ * record has to wait behind the one that clears it. Guesses that the next record will be as long as
+ * the last one; if not, publish clears as ever. Orders nothing: the next publish does.
+ * Cost: one store to the ring, or nothing where space is short or the end of the ring near.
+ */
+static inline void btl_sm_fbox_preclear(btl_sm_fbox_tx_t *tx)
+{
+    uint64_t offset = (tx->head - tx->start) & (tx->size - 1);
+
+    if (offset + 2 * (uint64_t) tx->last_need <= tx->size
+        && tx->head + tx->last_need + BTL_SM_LINE - tx->tail_seen <= tx->size) {
+        tx->cleared = tx->head + tx->last_need;
+        btl_sm_store_relaxed(btl_sm_fbox_word(tx->base, (offset + tx->last_need) & (tx->size - 1)),
+                             0);
+    }
 }
 
 /**

@@ -38,7 +38,8 @@
 #define SLOW_MAX_SEND_SIZE        32768
 #define SLOW_FBOX_SIZE            (256 * 1024)
 #define SLOW_COOPERATE_CHUNK      (1024 * 1024)
-#define CROWDED_FBOX_SIZE         16384 /* more ranks than cores, or more than 32 */
+#define SLOW_ALONE_CHUNK          (2 * 1024 * 1024) /* each copy costs 4 % of a MiB before it begins */
+#define CROWDED_FBOX_SIZE         16384             /* more ranks than cores, or more than 32 */
 #define MANY_RANKS                32
 #define MANY_FBOX_MAX             8
 #define DEFAULT_SINGLE_COPY_LIMIT 4096
@@ -337,6 +338,7 @@ static void settle_by_cost(uint32_t local_count)
     bool slow = 0 == cost || (cost > SLOW_SINGLE_COPY_NS && !crowded);
 
     component->slow_single_copy = slow;
+    component->alone_chunk = component->cooperate_chunk;
     component->strict_limit = user_set(index_of_single_copy_limit);
     if (!user_set(index_of_fbox_size)) {
         raw.fbox_size = slow ? SLOW_FBOX_SIZE : DEFAULT_FBOX_SIZE;
@@ -359,6 +361,7 @@ static void settle_by_cost(uint32_t local_count)
     }
     if (!user_set(index_of_cooperate_chunk)) {
         component->cooperate_chunk = SLOW_COOPERATE_CHUNK;
+        component->alone_chunk = SLOW_ALONE_CHUNK;
     }
     if (!user_set(index_of_max_send_size)) {
         btl->btl_max_send_size = SLOW_MAX_SEND_SIZE;

@@ -547,6 +547,12 @@ found:
         events = mca_btl_sm_help_progress();
         if (0 == events) {
             component->idle++;
+            if (NULL != component->sent_last) {
+                if (NULL != component->sent_last->tx.base) {
+                    btl_sm_fbox_preclear(&component->sent_last->tx);
+                }
+                component->sent_last = NULL;
+            }
             if (component->oversubscribed || 0 == component->idle % IDLE_LIVENESS) {
                 wait_a_little();
             }
@@ -554,6 +560,10 @@ found:
     }
     if (0 != events) {
         component->idle = 0;
+        if (0 != component->row) {
+            component->last_row = component->row;
+            component->row = 0;
+        }
     }
 
     leave(component);

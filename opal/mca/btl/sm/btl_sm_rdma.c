@@ -309,7 +309,7 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
         && 0 == btl_sm_load_relaxed(&component->xfer_count)) {
         start_ns = now_ns();
     }
-    if (direct && !together && size <= component->cooperate_chunk) {
+    if (direct && !together && size <= component->alone_chunk) {
         if (OPAL_LIKELY(OPAL_SUCCESS
                         == mca_btl_sm_copy_range(ep, op, local, remote, size, remote_handle))) {
             mca_btl_sm_count(&component->stats.single_copy_bytes, size);
@@ -476,9 +476,8 @@ static int step_together(mca_btl_sm_xfer_t *xfer)
 static int step_alone(mca_btl_sm_xfer_t *xfer)
 {
     uint64_t left = xfer->size - xfer->next;
-    uint64_t len = left < mca_btl_sm_component.cooperate_chunk
-                       ? left
-                       : mca_btl_sm_component.cooperate_chunk;
+    uint64_t len = left < mca_btl_sm_component.alone_chunk ? left
+                                                           : mca_btl_sm_component.alone_chunk;
 
     if (OPAL_UNLIKELY(!copy_or_note(xfer, xfer->next, len))) {
         xfer->ranges[xfer->range_count - 1].length = left;

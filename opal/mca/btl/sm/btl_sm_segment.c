@@ -170,7 +170,8 @@ static bool several_nodes(void)
         close(fd);
     }
     /* a list of ranges: "0" or "0-1" or "0,8" */
-    return 0 < got && (NULL != memchr(text, '-', (size_t) got) || NULL != memchr(text, ',', (size_t) got));
+    return 0 < got
+           && (NULL != memchr(text, '-', (size_t) got) || NULL != memchr(text, ',', (size_t) got));
 }
 #endif
 
