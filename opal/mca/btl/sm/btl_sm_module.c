@@ -101,8 +101,7 @@ static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
                     "btl/sm: peer %u: box %u bytes, %" PRIu64 " out, %" PRIu64
                     " in, %zu waiting, single copy %s%s",
                     NULL == ep->proc ? UINT32_MAX : ep->proc->proc_name.vpid, ep->tx.size,
-                    ep->tx.head, ep->rx.consumed,
-                    opal_list_get_size(&ep->pending),
+                    ep->tx.head, ep->rx.consumed, opal_list_get_size(&ep->pending),
                     NULL == ep->smsc ? "not available" : (ep->smsc_refused ? "given up" : "in use"),
                     ep->failed ? ", lost" : "");
     }

@@ -329,6 +329,42 @@ static void prefault(mca_btl_sm_component_t *component, void *start, size_t len)
     }
 }
 
+/** What peers are told about the segment: fills the modex. */
+static void describe(mca_btl_sm_component_t *component, int fd, const struct stat *st, size_t size,
+                     uint32_t cells, bool named)
+{
+    mca_btl_sm_modex_t *modex = &component->modex;
+
+    memset(modex, 0, sizeof(*modex));
+    modex->magic = BTL_SM_MAGIC;
+    modex->layout_version = BTL_SM_LAYOUT_VERSION;
+    modex->size = sizeof(*modex);
+    modex->segment_size = size;
+    random_bytes(modex->nonce, sizeof(modex->nonce));
+    modex->nonce[0] |= 1; /* 0 means a free cell */
+    modex->device = (uint64_t) st->st_dev;
+    modex->inode = (uint64_t) st->st_ino;
+    modex->pid_ns = namespace_inode("pid");
+    modex->user_ns = namespace_inode("user");
+    modex->start_time = own_start_time();
+    modex->pid = (int32_t) getpid();
+    modex->fd = fd;
+    modex->uid = (uint32_t) geteuid();
+    modex->local_rank = opal_process_info.my_local_rank;
+    modex->cell_count = cells;
+    modex->jobid = OPAL_PROC_MY_NAME.jobid;
+    modex->vpid = OPAL_PROC_MY_NAME.vpid;
+    if (named && strlen(component->backing_directory) < sizeof(modex->directory)) {
+        modex->flags |= MCA_BTL_SM_OFFER_NAMED;
+        memcpy(modex->directory, component->backing_directory,
+               strlen(component->backing_directory) + 1);
+    }
+    if (1 != prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)) {
+        modex->flags |= MCA_BTL_SM_OFFER_UNDUMPABLE;
+    }
+    fill_cpus(modex);
+}
+
 int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_count)
 {
     mca_btl_sm_modex_t *modex = &component->modex;
@@ -387,34 +423,7 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
         (void) madvise(hdr, size, MADV_HUGEPAGE); /* granted only where the system is set up so */
     }
 
-    memset(modex, 0, sizeof(*modex));
-    modex->magic = BTL_SM_MAGIC;
-    modex->layout_version = BTL_SM_LAYOUT_VERSION;
-    modex->size = sizeof(*modex);
-    modex->segment_size = size;
-    random_bytes(modex->nonce, sizeof(modex->nonce));
-    modex->nonce[0] |= 1; /* 0 means a free cell */
-    modex->device = (uint64_t) st.st_dev;
-    modex->inode = (uint64_t) st.st_ino;
-    modex->pid_ns = namespace_inode("pid");
-    modex->user_ns = namespace_inode("user");
-    modex->start_time = own_start_time();
-    modex->pid = (int32_t) getpid();
-    modex->fd = fd;
-    modex->uid = (uint32_t) geteuid();
-    modex->local_rank = opal_process_info.my_local_rank;
-    modex->cell_count = cells;
-    modex->jobid = OPAL_PROC_MY_NAME.jobid;
-    modex->vpid = OPAL_PROC_MY_NAME.vpid;
-    if (named && strlen(component->backing_directory) < sizeof(modex->directory)) {
-        modex->flags |= MCA_BTL_SM_OFFER_NAMED;
-        memcpy(modex->directory, component->backing_directory,
-               strlen(component->backing_directory) + 1);
-    }
-    if (1 != prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)) {
-        modex->flags |= MCA_BTL_SM_OFFER_UNDUMPABLE;
-    }
-    fill_cpus(modex);
+    describe(component, fd, &st, size, cells, named);
 
     hdr->layout_version = BTL_SM_LAYOUT_VERSION;
     hdr->hdr_size = sizeof(*hdr);

@@ -105,7 +105,8 @@ static smsc_cma_reason_t receive_record(opal_proc_t *peer_proc, smsc_cma_modex_t
     status = smsc_cma_modex_accept(bytes, size, record);
     free(bytes);
     if (SMSC_CMA_MODEX_OK == status
-        && (record->job != peer_proc->proc_name.jobid || record->rank != peer_proc->proc_name.vpid)) {
+        && (record->job != peer_proc->proc_name.jobid
+            || record->rank != peer_proc->proc_name.vpid)) {
         return SMSC_CMA_REASON_NO_RECORD; /* somebody else's: his memory must not be taken for it */
     }
     return SMSC_CMA_MODEX_OK == status ? SMSC_CMA_REASON_NONE : SMSC_CMA_REASON_RECORD;
