@@ -101,10 +101,10 @@ def main_suite(ctx):
     """Built-in against ours: ping-pong and hpcc. What `run` does without options."""
     sides = ctx.sides(["builtin", ctx.ours(), "builtin-nocma"])
     blocks = [Block([lat_job("main", "lat", "lat", ctx, sizes="1-64M", time_s=0.04)], sides,
-                    repetitions=20, least=3, seconds=budget(ctx, 75, 60, 240))]
+                    repetitions=20, least=3, seconds=budget(ctx, 60, 60, 240))]
     if hpcc.binary():
         blocks.append(Block([hpcc.HpccJob("main", np) for np in (2, 4)], sides,
-                            repetitions=10, least=2, seconds=budget(ctx, 60, 40, 300), retries=0))
+                            repetitions=10, least=2, seconds=budget(ctx, 45, 40, 300), retries=0))
     else:
         ctx.note("hpcc: not installed; apt-get install hpcc")
     return blocks

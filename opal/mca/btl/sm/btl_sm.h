@@ -240,6 +240,9 @@ struct mca_btl_sm_component_t {
     uint32_t row;           /* messages sent since something last arrived */
     uint32_t last_row;      /* the same, of the time before */
     mca_btl_sm_endpoint_t *sent_last; /* whose box to prepare when idle; without threads only */
+    uint32_t wait_idle;               /* `idle` when the last wait was looked at */
+    uint32_t wait_naps;               /* sleeps of this wait */
+    uint64_t wait_since_ns;           /* when this wait began */
     bool oversubscribed;              /* more local ranks than cores: sleep, do not help */
     bool demote;                      /* this CPU has cldemote */
     mca_btl_sm_endpoint_t **parked;

@@ -114,9 +114,9 @@ static struct param table[] = {
      "0 to 65536)"},
     {"idle_spin", &mca_btl_sm_component.idle_spin, 20, 0, 1 << 30, OPAL_INFO_LVL_9,
      "With more ranks than cores: empty polls before the processor is given up (count, 0 to 2^30)"},
-    {"idle_yield", &mca_btl_sm_component.idle_yield, 30, 0, 1 << 30, OPAL_INFO_LVL_9,
-     "With more ranks than cores: empty polls before the process sleeps until a message wakes it "
-     "(count, 0 to 2^30)"},
+    {"idle_yield", &mca_btl_sm_component.idle_yield, 400, 0, 1000000, OPAL_INFO_LVL_9,
+     "With more ranks than cores: how long a process that waits keeps looking, giving up the "
+     "processor in between, before it sleeps until a message wakes it (microseconds, 0 to 10^6)"},
 };
 
 /** Only one rank of a node speaks. */
@@ -339,6 +339,9 @@ static void settle_by_cost(uint32_t local_count)
 
     component->slow_single_copy = slow;
     component->alone_chunk = component->cooperate_chunk;
+    if (cost > SLOW_SINGLE_COPY_NS && !user_set(index_of_cooperate_chunk)) {
+        component->alone_chunk = SLOW_ALONE_CHUNK;
+    }
     component->strict_limit = user_set(index_of_single_copy_limit);
     if (!user_set(index_of_fbox_size)) {
         raw.fbox_size = slow ? SLOW_FBOX_SIZE : DEFAULT_FBOX_SIZE;
@@ -361,7 +364,6 @@ static void settle_by_cost(uint32_t local_count)
     }
     if (!user_set(index_of_cooperate_chunk)) {
         component->cooperate_chunk = SLOW_COOPERATE_CHUNK;
-        component->alone_chunk = SLOW_ALONE_CHUNK;
     }
     if (!user_set(index_of_max_send_size)) {
         btl->btl_max_send_size = SLOW_MAX_SEND_SIZE;

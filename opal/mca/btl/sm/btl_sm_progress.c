@@ -16,6 +16,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "opal/constants.h"
 #include "opal/util/output.h"
@@ -43,6 +44,9 @@
 /** Records up to this many bytes are fetched ahead as a whole while waiting for them; longer ones not
  *  at all, because taking lines away from the producer then costs more than it brings (13 % at 4 KiB). */
 #define AHEAD_MOST 320
+
+/** The core is given up so many times before the clock is asked how long this takes. */
+#define YIELDS_FIRST 30
 
 /** Idle calls before the liveness of peers is considered. */
 #define IDLE_LIVENESS 4096
@@ -391,6 +395,8 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     bool own_work = 0 != btl_sm_load_relaxed(&component->pending_count)
                     || 0 != btl_sm_load_relaxed(&component->xfer_count);
+    struct timespec now;
+    uint64_t now_ns;
     long nap;
 
     if (0 == component->idle % IDLE_LIVENESS) {
@@ -399,15 +405,29 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     if (!component->oversubscribed || component->idle < component->idle_spin) {
         return;
     }
-    if (own_work || component->idle < component->idle_yield) {
+    if (own_work || component->idle < component->idle_spin + YIELDS_FIRST) {
         /* A peer has to do something that does not wake us (take from a full box, finish a chunk):
          * let it run, but look again soon. */
         sched_yield();
         return;
     }
-    nap = SLEEP_FIRST_NS * ((long) component->idle - (long) component->idle_yield + 1);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    now_ns = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+    if (component->idle <= component->wait_idle || 0 == component->wait_since_ns) {
+        component->wait_since_ns = now_ns; /* something has happened since the last call */
+        component->wait_naps = 0;
+    }
+    component->wait_idle = component->idle;
+    /* Being woken costs 100 us and more on a virtual machine, as much as a copy of 2 MiB whose end may
+     * be what this process waits for. Who waits longer than that leaves the core to others. */
+    if (now_ns - component->wait_since_ns < component->idle_yield * 1000) {
+        sched_yield();
+        return;
+    }
+    nap = SLEEP_FIRST_NS * (long) ++component->wait_naps;
     if (nap > SLEEP_MOST_NS) {
         nap = SLEEP_MOST_NS;
+        component->wait_naps--;
     }
     btl_sm_wake_announce(component->my_segment);
     if (anything()) {
