@@ -20,7 +20,7 @@ set -u
 export LC_ALL=C
 
 readonly GROUPS_CHECK="lint driver unit proc stress model fuzz"
-readonly GROUPS_REST="mpi plugins faults setup stock graft"
+readonly GROUPS_REST="mpi external plugins faults setup stock graft"
 readonly SCALE=${SMX_TIME_SCALE:-1} # multiplies every timeout, for slow machines and valgrind
 
 SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P) || exit 2

@@ -300,6 +300,9 @@ void chk_init(int argc, char **argv, int required)
 {
     int provided = 0;
     chk_options(argc, argv);
+    if (NULL != chk_opt("multiple", NULL)) {
+        required = MPI_THREAD_MULTIPLE; /* locks become real, which one thread can find held, too */
+    }
     if (MPI_SUCCESS != MPI_Init_thread(&argc, &argv, required, &provided)) {
         print_line("Bail out! %s: MPI_Init_thread failed", prog);
         _exit(3);

@@ -62,7 +62,8 @@ extern uint64_t chk_seed; /**< the same on all ranks; printed, settable by --see
  *
  * Understands --level=quick|long (or SMX_LEVEL), --seed=N (or SMX_SEED), --watchdog=SECONDS and
  * keeps all other --name=value arguments for chk_opt().
- * @param required thread level asked from MPI_Init_thread; less than that skips the program
+ * @param required thread level asked from MPI_Init_thread; less than that skips the program. --multiple raises it to
+ *                 MPI_THREAD_MULTIPLE.
  */
 void chk_init(int argc, char **argv, int required);
 

@@ -147,6 +147,7 @@ LABEL=""           # names the mechanism in the output
 STDERR=empty       # empty | lines:N | any
 STATUS=0           # expected exit status, or "any"
 LIMIT=120          # seconds
+FOREIGN=0          # 1: the program prints no TAP
 WITHIN_MS=0        # if not 0, the time in which a job must end after a rank was killed
 
 listing() {
@@ -168,10 +169,13 @@ matches() {
 }
 
 CASES=0
-# run_case NP PROGRAM ARGS...: run under the current settings, pass its TAP on, add the case's own line.
+# run_case NP PROGRAM ARGS...: run under the current settings, pass its TAP on, add the case's own line. PROGRAM is
+# one of BIN, or a path.
 run_case() {
-    local np=$1 prog=$2
+    local np=$1 path=$2 prog
     shift 2
+    prog=$(basename "$path")
+    case $path in /*) ;; *) path=$BIN/$path ;; esac
     local name="$prog${*:+ $*} np=$np [$LABEL]" mark rc begin ended seconds why=() n stray
     matches "$name" || return 0
     if [ $LIST = 1 ]; then
@@ -194,7 +198,7 @@ run_case() {
             export PMIX_MCA_mca_base_component_path=${PMIX_MCA_mca_base_component_path:-$(ompi_path libdir)/pmix}
         fi
         exec timeout -k 10 "$((LIMIT * SCALE))" ${PREFIX_CMD[@]+"${PREFIX_CMD[@]}"} "$OMPI/bin/mpirun" -np "$np" \
-            "${ARGV[@]}" ${WRAP[@]+"${WRAP[@]}"} "$BIN/$prog" "$@"
+            "${ARGV[@]}" ${WRAP[@]+"${WRAP[@]}"} "$path" "$@"
     ) >"$WORK/out" 2>"$WORK/err" </dev/null
     rc=$?
     ended=$(date +%s%3N)
@@ -240,7 +244,7 @@ run_case() {
     if [ "$WITHIN_MS" -gt 0 ] && [ -z "$killed" ]; then
         why+=("no rank was killed")
     fi
-    if [ "$STATUS" = 0 ] && ! grep -q '^1\.\.' "$WORK/out"; then
+    if [ "$STATUS" = 0 ] && [ "$FOREIGN" = 0 ] && ! grep -q '^1\.\.' "$WORK/out"; then
         why+=("the program printed no plan")
     fi
     n=$(grep -c . "$WORK/err")
@@ -277,7 +281,7 @@ run_case() {
 }
 
 settings() { # back to plain: no refusal, no further parameters
-    MCA=() WRAP=() PREFIX_CMD=() PLUGIN_PATH="" LABEL=$1 STDERR=empty STATUS=0 LIMIT=120 WITHIN_MS=0
+    MCA=() WRAP=() PREFIX_CMD=() PLUGIN_PATH="" LABEL=$1 STDERR=empty STATUS=0 LIMIT=120 FOREIGN=0 WITHIN_MS=0
     [ "$LEVEL" != long ] || LIMIT=1500
     unset SMX_TEST_MEMFD SMX_EXPECT_PVAR
     default_params

@@ -233,7 +233,7 @@ struct mca_btl_sm_component_t {
     uint32_t pass;
     uint32_t door_words;             /* words of the doorbells that are in use */
     btl_sm_atomic32_t busy;          /* the progress flag */
-    btl_sm_atomic32_t pending_count; /* endpoints on pending_endpoints */
+    btl_sm_atomic32_t pending_count; /* endpoints on pending_endpoints, one more for sent_late */
     btl_sm_atomic32_t xfer_count;    /* transfers on the list */
     btl_sm_atomic32_t work; /* messages started but not finished: for threads that only wait */
     uint32_t idle;          /* calls in a row without an event */
@@ -262,6 +262,7 @@ struct mca_btl_sm_component_t {
     opal_mutex_t admission; /* one peer at a time is looked up and added; taken before `lock` */
     opal_mutex_t lock;
     opal_list_t pending_endpoints;       /* linked by pending_link */
+    opal_list_t sent_late;               /* mca_btl_sm_frag_t that are sent but not completed */
     opal_list_t xfers_active;            /* mca_btl_sm_xfer_t, oldest first */
     opal_pointer_array_t xfers;          /* by id */
     opal_pointer_array_t endpoints;      /* all of them */
@@ -365,6 +366,7 @@ int mca_btl_sm_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      mca_btl_base_descriptor_t **descriptor);
 int mca_btl_sm_send_record(mca_btl_sm_endpoint_t *ep, uint32_t kind, const void *bytes, size_t len);
 int mca_btl_sm_pending_progress(void);
+int mca_btl_sm_complete_late(void);
 void mca_btl_sm_pending_drop(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_pending_list(mca_btl_sm_endpoint_t *ep);
 

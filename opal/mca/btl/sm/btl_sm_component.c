@@ -51,6 +51,7 @@ static int component_open(void)
     OBJ_CONSTRUCT(&component->admission, opal_mutex_t);
     OBJ_CONSTRUCT(&component->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&component->pending_endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&component->sent_late, opal_list_t);
     OBJ_CONSTRUCT(&component->xfers_active, opal_list_t);
     OBJ_CONSTRUCT(&component->xfers, opal_pointer_array_t);
     OBJ_CONSTRUCT(&component->endpoints, opal_pointer_array_t);
@@ -78,6 +79,7 @@ static int component_close(void)
     OBJ_DESTRUCT(&component->endpoints);
     OBJ_DESTRUCT(&component->xfers);
     OBJ_DESTRUCT(&component->xfers_active);
+    OBJ_DESTRUCT(&component->sent_late);
     OBJ_DESTRUCT(&component->pending_endpoints);
     OBJ_DESTRUCT(&component->lock);
     OBJ_DESTRUCT(&component->admission);

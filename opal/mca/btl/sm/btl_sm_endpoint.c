@@ -349,6 +349,7 @@ static void detach(mca_btl_sm_endpoint_t *ep)
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
 
     if (NO_CELL != ep->my_cell) {
+        (void) mca_btl_sm_complete_late();
         mca_btl_sm_pending_drop(ep);
         mca_btl_sm_xfer_fail(ep);
         OPAL_THREAD_LOCK(&ep->lock);

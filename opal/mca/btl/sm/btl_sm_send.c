@@ -98,6 +98,51 @@ static bool push_or_queue(mca_btl_sm_endpoint_t *ep, mca_btl_sm_frag_t *frag)
     return false;
 }
 
+/**
+ * The caller wants a callback and may hold a lock of its own that the callback takes as well: am_rdma of Open MPI 5.0
+ * sends the next piece of a long put or get under the lock that its completion needs. Locks are real only with
+ * threads; then the callback comes from progress.
+ */
+static bool complete_later(mca_btl_sm_frag_t *frag)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    if (!opal_using_threads() || NULL == frag->base.des_cbfunc
+        || 0 == (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
+        return false;
+    }
+    OPAL_THREAD_LOCK(&component->lock);
+    if (opal_list_is_empty(&component->sent_late)) {
+        (void) btl_sm_fetch_add_relaxed(&component->pending_count, 1);
+    }
+    opal_list_append(&component->sent_late, (opal_list_item_t *) frag);
+    OPAL_THREAD_UNLOCK(&component->lock);
+    return true;
+}
+
+/** @brief Complete the messages whose callbacks were put off. Returns events. No lock may be held. */
+int mca_btl_sm_complete_late(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    opal_list_t done;
+    opal_list_item_t *item;
+    int events = 0;
+
+    OBJ_CONSTRUCT(&done, opal_list_t);
+    OPAL_THREAD_LOCK(&component->lock);
+    if (!opal_list_is_empty(&component->sent_late)) {
+        opal_list_join(&done, opal_list_get_end(&done), &component->sent_late);
+        (void) btl_sm_fetch_add_relaxed(&component->pending_count, (uint32_t) -1);
+    }
+    OPAL_THREAD_UNLOCK(&component->lock);
+    while (NULL != (item = opal_list_remove_first(&done))) {
+        mca_btl_sm_frag_complete((mca_btl_sm_frag_t *) item, OPAL_SUCCESS);
+        ++events;
+    }
+    OBJ_DESTRUCT(&done);
+    return events;
+}
+
 int mca_btl_sm_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
                     struct mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
@@ -118,7 +163,7 @@ int mca_btl_sm_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpo
         frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
     }
     OPAL_THREAD_UNLOCK(&ep->lock);
-    if (!sent) {
+    if (!sent || complete_later(frag)) {
         return OPAL_SUCCESS;
     }
     mca_btl_sm_frag_complete(frag, OPAL_SUCCESS);
@@ -204,8 +249,8 @@ static int endpoint_progress(mca_btl_sm_endpoint_t *ep)
 int mca_btl_sm_pending_progress(void)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    int events = opal_using_threads() ? mca_btl_sm_complete_late() : 0;
     uint32_t count = btl_sm_load_relaxed(&component->pending_count);
-    int events = 0;
 
     while (count-- > 0) {
         opal_list_item_t *item;
