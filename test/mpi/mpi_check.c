@@ -858,7 +858,7 @@ static watch_t *watch(const char *name)
     return w;
 }
 
-static bool pvar_read(const char *name, uint64_t *value_out)
+bool chk_pvar(const char *name, uint64_t *value_out)
 {
     uint64_t raw[64] = {0};
     watch_t *w = watch(name);
@@ -882,7 +882,7 @@ bool chk_pvar_sum(const char *name, uint64_t *sum_out)
 {
     uint64_t mine[2] = {0, 0};
     uint64_t all[2] = {0, 0};
-    mine[1] = pvar_read(name, &mine[0]) ? 1 : 0;
+    mine[1] = chk_pvar(name, &mine[0]) ? 1 : 0;
     CHK(MPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_SUM, report_comm));
     *sum_out = all[0];
     return 0 != all[1];

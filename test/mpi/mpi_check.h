@@ -62,8 +62,8 @@ extern uint64_t chk_seed; /**< the same on all ranks; printed, settable by --see
  *
  * Understands --level=quick|long (or SMX_LEVEL), --seed=N (or SMX_SEED), --watchdog=SECONDS and
  * keeps all other --name=value arguments for chk_opt().
- * @param required thread level asked from MPI_Init_thread; less than that skips the program. --multiple raises it to
- *                 MPI_THREAD_MULTIPLE.
+ * @param required thread level asked from MPI_Init_thread; less than that skips the program.
+ *                 --multiple raises it to MPI_THREAD_MULTIPLE.
  */
 void chk_init(int argc, char **argv, int required);
 
@@ -199,6 +199,10 @@ void chk_edge_free(void *p, size_t len);
 
 /** @brief Read an integer control variable of the library; false when there is none. */
 bool chk_cvar(const char *name, uint64_t *value_out);
+
+/** @brief A performance variable of this rank, counted from the first reading on; false when there
+ *  is none. */
+bool chk_pvar(const char *name, uint64_t *value_out);
 
 /** @brief Sum over all ranks of a performance variable; false when there is none. Collective. */
 bool chk_pvar_sum(const char *name, uint64_t *sum_out);

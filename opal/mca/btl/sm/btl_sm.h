@@ -256,6 +256,7 @@ struct mca_btl_sm_component_t {
         btl_sm_atomic64_t single_copy_failed; /* single copies that did not work */
         btl_sm_atomic64_t waited;             /* messages that found no room at once */
         btl_sm_atomic64_t lost_peers;
+        btl_sm_atomic64_t naps; /* sleeps while waiting, where ranks outnumber cores */
     } stats;
 
     /* --- lists --- */
@@ -367,6 +368,9 @@ int mca_btl_sm_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
 int mca_btl_sm_send_record(mca_btl_sm_endpoint_t *ep, uint32_t kind, const void *bytes, size_t len);
 int mca_btl_sm_pending_progress(void);
 int mca_btl_sm_complete_late(void);
+
+/** @brief Is the program inside a call that waits (and not in MPI_Test or its like)? Takes microseconds. */
+bool mca_btl_sm_caller_waits(void);
 void mca_btl_sm_pending_drop(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_pending_list(mca_btl_sm_endpoint_t *ep);
 

@@ -211,6 +211,7 @@ static void register_counters(void)
         COUNTER(single_copy_failed, "Single copies that did not work and were streamed instead"),
         COUNTER(waited, "Messages that found no room at once"),
         COUNTER(lost_peers, "Peers whose process ended without saying so"),
+        COUNTER(naps, "Sleeps of this process while it waited, where ranks outnumber cores"),
 #undef COUNTER
     };
 

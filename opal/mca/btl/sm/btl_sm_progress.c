@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "opal/constants.h"
+#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
 #include "btl_sm.h"
@@ -389,6 +390,14 @@ static bool anything(void)
     return false;
 }
 
+/** Let others run, unless Open MPI does so itself after each progress call in which nothing happened. */
+static void give_core(void)
+{
+    if (!opal_progress_yield_when_idle) {
+        sched_yield();
+    }
+}
+
 /** Nothing happened in this call. */
 static __opal_attribute_noinline__ void wait_a_little(void)
 {
@@ -408,7 +417,7 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     if (own_work || component->idle < component->idle_spin + YIELDS_FIRST) {
         /* A peer has to do something that does not wake us (take from a full box, finish a chunk):
          * let it run, but look again soon. */
-        sched_yield();
+        give_core();
         return;
     }
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -421,11 +430,18 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     /* Being woken costs 100 us and more on a virtual machine, as much as a copy of 2 MiB whose end may
      * be what this process waits for. Who waits longer than that leaves the core to others. */
     if (now_ns - component->wait_since_ns < component->idle_yield * 1000) {
-        sched_yield();
+        give_core();
+        return;
+    }
+    if (!mca_btl_sm_caller_waits()) {
+        component->wait_since_ns = now_ns; /* ask again when as much time has passed */
+        give_core();
         return;
     }
     nap = SLEEP_FIRST_NS * (long) ++component->wait_naps;
-    if (nap > SLEEP_MOST_NS) {
+    if (opal_using_threads()) {
+        nap = SLEEP_FIRST_NS; /* it may be another thread that waits */
+    } else if (nap > SLEEP_MOST_NS) {
         nap = SLEEP_MOST_NS;
         component->wait_naps--;
     }
@@ -434,6 +450,7 @@ static __opal_attribute_noinline__ void wait_a_little(void)
         btl_sm_wake_cancel(component->my_segment);
         return;
     }
+    mca_btl_sm_count(&component->stats.naps, 1);
     btl_sm_wake_sleep(component->my_segment, nap);
     (void) mca_btl_sm_fault_poll();
 }

@@ -99,9 +99,9 @@ static bool push_or_queue(mca_btl_sm_endpoint_t *ep, mca_btl_sm_frag_t *frag)
 }
 
 /**
- * The caller wants a callback and may hold a lock of its own that the callback takes as well: am_rdma of Open MPI 5.0
- * sends the next piece of a long put or get under the lock that its completion needs. Locks are real only with
- * threads; then the callback comes from progress.
+ * The caller wants a callback and may hold a lock of its own that the callback takes as well:
+ * am_rdma of Open MPI 5.0 sends the next piece of a long put or get under the lock that its
+ * completion needs. Locks are real only with threads; then the callback comes from progress.
  */
 static bool complete_later(mca_btl_sm_frag_t *frag)
 {

@@ -18,6 +18,7 @@ static _Atomic uint64_t word;
                    [AC_MSG_RESULT([no])
                     btl_sm_happy=no])
     AC_CHECK_FUNCS([posix_fallocate], [], [btl_sm_happy=no])
+    AC_CHECK_FUNC([backtrace], [btl_sm_backtrace=1], [btl_sm_backtrace=0])
 
     m4_ifdef([OOT_BUILD],
              [btl_sm_OPAL_LIB="$smx_LIBS"],
@@ -47,6 +48,7 @@ static _Atomic uint64_t word;
         CFLAGS="$btl_sm_save_CFLAGS"
         LIBS="$btl_sm_save_LIBS"],
         [btl_sm_CPPFLAGS=-DMCA_BTL_SM_HWLOC=1])
+    btl_sm_CPPFLAGS="$btl_sm_CPPFLAGS -DMCA_BTL_SM_BACKTRACE=$btl_sm_backtrace"
     AC_SUBST([btl_sm_OPAL_LIB])
     AC_SUBST([btl_sm_CPPFLAGS])
 
