@@ -108,7 +108,7 @@ static void consume(const size_t *len, size_t count, uint32_t size, uint64_t sta
     }
 }
 
-static const size_t one_line[] = {8, 8, 8, 8, 8, 8, 8};
+static const size_t one_line[] = {56, 32, 56, 56, 32, 56, 56};
 static void one_line_tx(void)
 {
     produce(one_line, COUNT(one_line), 256, 0, 0);
@@ -116,6 +116,17 @@ static void one_line_tx(void)
 static void one_line_rx(void)
 {
     consume(one_line, COUNT(one_line), 256, 0, 0);
+}
+
+/* two records to a line, and longer ones that begin behind half a line */
+static const size_t half_line[] = {8, 24, 0, 56, 8, 8, 32, 24, 8};
+static void half_line_tx(void)
+{
+    produce(half_line, COUNT(half_line), 256, 0, 0);
+}
+static void half_line_rx(void)
+{
+    consume(half_line, COUNT(half_line), 256, 0, 0);
 }
 
 /* 512 bytes: records of one to three lines, two of them do not fit before the end of the ring */
@@ -251,6 +262,14 @@ const sm_scenario_t m_fbox[] = {
      "seven records of one line pass a ring of four lines",
      2,
      {one_line_tx, one_line_rx},
+     NULL,
+     NULL,
+     0,
+     0},
+    {"fbox/half line",
+     "short records share lines, longer ones skip half a line",
+     2,
+     {half_line_tx, half_line_rx},
      NULL,
      NULL,
      0,

@@ -58,7 +58,8 @@ typedef struct incoming {
     btl_sm_fbox_rx_t rx;
     uint64_t got;
     bool open, over;
-    uint64_t skipped_at; /* bit n: a skip of n lines before the end of the small ring */
+    uint64_t
+        skipped_at; /* bit n: a skip of n lines before the end of the small ring; bit 0: of half a line */
 } incoming_t;
 
 /** Lengths at and around every limit, and all others now and then. */
@@ -327,8 +328,9 @@ static int fbox_and_count(actor_t *actor)
     if (!actor_barrier(actor)) {
         return 1;
     }
-    /* a run that was cut short need not have seen everything */
+    /* a short run, or one that was cut short, need not have seen everything: the rarest comes once in some 500 */
     if (0 == rc && 0 == actor->index && 0 == *actor_word(actor, 1)
+        && 5000 <= ((const fbox_plan_t *) actor->plan)->messages
         && 0 == ((const fbox_plan_t *) actor->plan)->switch_after
         && all_skips() != (*actor_word(actor, 0) & all_skips())) {
         return actor_fault(actor, "not every skip was seen: %llx",

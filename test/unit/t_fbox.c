@@ -14,7 +14,7 @@
 #include "rng.h"
 #include "tap.h"
 
-enum { SIZE = 4096, LINES = SIZE / BTL_SM_LINE, GUARD = 256 };
+enum { SIZE = 4096, LINES = SIZE / BTL_SM_LINE, HALVES = SIZE / BTL_SM_FBOX_HALF, GUARD = 256 };
 
 static struct {
     unsigned char before[GUARD];
@@ -81,22 +81,24 @@ static void sizes(void)
         size_t most = btl_sm_fbox_max_payload(size);
         uint64_t need = btl_sm_fbox_need(most);
 
-        /* the worst case: the end of the ring is one line too short for the record */
-        fits = fits && 2 * need - BTL_SM_LINE + BTL_SM_LINE <= size - size / BTL_SM_FBOX_LAZY;
+        /* the worst case: the end of the ring is half a line too short for the record */
+        fits = fits && 2 * need - BTL_SM_FBOX_HALF + BTL_SM_LINE <= size - size / BTL_SM_FBOX_LAZY;
         enough = enough && most >= size / 4;
     }
     for (size_t len = 0; len < 3000; ++len) {
         uint64_t need = btl_sm_fbox_need(len);
 
-        aligned = aligned && 0 == need % BTL_SM_LINE && need >= len + BTL_SM_FBOX_HDR
-                  && need < len + BTL_SM_FBOX_HDR + BTL_SM_LINE;
+        aligned = aligned && (0 == need % BTL_SM_LINE || BTL_SM_FBOX_HALF == need)
+                  && need >= len + BTL_SM_FBOX_HDR && need < len + BTL_SM_FBOX_HDR + BTL_SM_LINE;
     }
     tap_ok(fits, "the largest record, what it skips and a lazy tail fit into every ring");
     tap_ok(enough, "a record holds at least a quarter of its ring");
-    tap_ok(aligned, "a record takes whole lines and no line too many");
+    tap_ok(aligned, "a record takes half a line or whole ones, and no line too many");
     tap_same((long long) btl_sm_fbox_need(56), 64, "56 bytes travel in one line");
     tap_same((long long) btl_sm_fbox_need(57), 128, "57 bytes do not");
-    tap_same((long long) btl_sm_fbox_need(0), 64, "an empty record takes a line");
+    tap_same((long long) btl_sm_fbox_need(0), 32, "an empty record takes half a line");
+    tap_same((long long) btl_sm_fbox_need(24), 32, "24 bytes, 8 of MPI, take half a line");
+    tap_same((long long) btl_sm_fbox_need(25), 64, "25 bytes do not");
     tap_ok(btl_sm_fbox_need(UINT32_MAX) > UINT32_MAX, "the need of an absurd length does not wrap");
 }
 
@@ -107,16 +109,16 @@ static void progress(void)
     bool room = true, whole = true, inside = true;
     unsigned long tried = 0;
 
-    for (uint64_t line = 0; line < LINES; ++line) {
+    for (uint64_t half = 0; half < HALVES; ++half) {
         for (uint64_t lazy = 0; lazy < LINES / BTL_SM_FBOX_LAZY; ++lazy) {
             for (size_t len = 0; len <= most; len += 0 == lazy ? 8 : 56) {
-                set_up(0, SIZE + line * BTL_SM_LINE, lazy * BTL_SM_LINE, 9);
+                set_up(0, SIZE + half * BTL_SM_FBOX_HALF, lazy * BTL_SM_LINE, 9);
                 whole = whole && pass(len, len);
                 inside = inside && guards_good();
                 ++tried;
             }
         }
-        set_up(0, SIZE + line * BTL_SM_LINE, SIZE / BTL_SM_FBOX_LAZY - BTL_SM_LINE, 9);
+        set_up(0, SIZE + half * BTL_SM_FBOX_HALF, SIZE / BTL_SM_FBOX_LAZY - BTL_SM_LINE, 9);
         unsigned char *payload;
         room = room && BTL_SM_FBOX_OK == btl_sm_fbox_reserve(&tx, most, &payload);
     }
@@ -130,10 +132,10 @@ static void every_length(void)
     const size_t most = btl_sm_fbox_max_payload(SIZE);
     bool whole = true, inside = true;
 
-    for (uint64_t line = 0; line < LINES; line += 5) {
+    for (uint64_t half = 0; half < HALVES; half += 11) {
         for (size_t len = 0; len <= most; ++len) {
-            set_up(0, line * BTL_SM_LINE, 0, 0);
-            whole = whole && pass(len, len + line);
+            set_up(0, half * BTL_SM_FBOX_HALF, 0, 0);
+            whole = whole && pass(len, len + half);
             inside = inside && guards_good();
         }
     }
@@ -144,15 +146,15 @@ static void wraps(void)
 {
     bool whole = true;
 
-    for (int64_t from = -40; from <= 8; ++from) {
-        uint64_t at = (uint64_t) from * BTL_SM_LINE;
+    for (int64_t from = -80; from <= 16; ++from) {
+        uint64_t at = (uint64_t) from * BTL_SM_FBOX_HALF;
 
         set_up(at, at, 0, (uint16_t) (0xfff0 + from));
         for (size_t i = 0; i < 200; ++i) {
             whole = whole && pass(i * 37 % btl_sm_fbox_max_payload(SIZE), i);
         }
     }
-    tap_ok(whole, "counters pass 2^64 and sequence numbers 2^16 at every line of the ring");
+    tap_ok(whole, "counters pass 2^64 and sequence numbers 2^16 at every half line of the ring");
 }
 
 static void full(void)
@@ -167,14 +169,14 @@ static void full(void)
         btl_sm_fbox_publish(&tx, 8, BTL_SM_REC_DATA, 0);
         ++sent;
     }
-    tap_same(sent, LINES - 1, "a ring is full when one line is left");
+    tap_same(sent, HALVES - 2, "a ring is full when one line is left");
     before = tx;
     payload = NULL;
     tap_same(btl_sm_fbox_reserve(&tx, 8, &payload), BTL_SM_FBOX_EMPTY, "then it has no room");
     tap_ok(0 == memcmp(&before, &tx, sizeof(tx)) && NULL == payload,
            "and refusing changes nothing");
 
-    for (int i = 0; i < LINES / BTL_SM_FBOX_LAZY - 1; ++i) {
+    for (int i = 0; i < HALVES / BTL_SM_FBOX_LAZY - 1; ++i) {
         if (BTL_SM_FBOX_OK == btl_sm_fbox_peek(&rx, &rec, &payload)) {
             btl_sm_fbox_release(&rx, rec);
         }
@@ -186,6 +188,69 @@ static void full(void)
     tap_same((long long) btl_sm_load_relaxed(&tail), SIZE / BTL_SM_FBOX_LAZY,
              "a quarter of the ring at a time");
     tap_same(btl_sm_fbox_reserve(&tx, 8, &payload), BTL_SM_FBOX_OK, "then there is room again");
+}
+
+/** Publish a record of `len` bytes; returns where in the ring it lies, or SIZE if there is no room. */
+static size_t put_at(size_t len)
+{
+    unsigned char *payload;
+
+    if (BTL_SM_FBOX_OK != btl_sm_fbox_reserve(&tx, len, &payload)) {
+        return SIZE;
+    }
+    memset(payload, 0x5a, len);
+    btl_sm_fbox_publish(&tx, len, BTL_SM_REC_DATA, 0);
+    return (size_t) (payload - memory.ring) - BTL_SM_FBOX_HDR;
+}
+
+/** The next record's length if it has this kind, else -1. */
+static long long take_kind(uint32_t kind)
+{
+    unsigned char *payload;
+    uint64_t rec;
+
+    if (BTL_SM_FBOX_OK != btl_sm_fbox_peek(&rx, &rec, &payload) || kind != btl_sm_rec_kind(rec)) {
+        return -1;
+    }
+    btl_sm_fbox_release(&rx, rec);
+    return btl_sm_rec_len(rec);
+}
+
+static void halves(void)
+{
+    set_up(0, 0, 0, 0);
+    tap_ok(0 == put_at(24) && 32 == put_at(24) && 64 == put_at(0) && 96 == put_at(8),
+           "two records of up to 24 bytes share a line");
+    tap_ok(128 == put_at(56) && 192 == put_at(1) && 256 == put_at(25),
+           "a longer one starts on a line");
+    tap_ok(24 == take_kind(BTL_SM_REC_DATA) && 24 == take_kind(BTL_SM_REC_DATA)
+               && 0 == take_kind(BTL_SM_REC_DATA) && 8 == take_kind(BTL_SM_REC_DATA)
+               && 56 == take_kind(BTL_SM_REC_DATA) && 1 == take_kind(BTL_SM_REC_DATA),
+           "and all are taken in order");
+    tap_same(take_kind(BTL_SM_REC_SKIP), 24, "the half line before it is skipped");
+    tap_ok(25 == take_kind(BTL_SM_REC_DATA) && -1 == take_kind(BTL_SM_REC_DATA),
+           "nothing is behind the last one");
+
+    set_up(0, SIZE - 96, 0, 0);
+    tap_same((long long) put_at(100), 0,
+             "from half a line before the last the ring is left as a whole");
+    tap_ok(24 == take_kind(BTL_SM_REC_SKIP) && 56 == take_kind(BTL_SM_REC_SKIP)
+               && 100 == take_kind(BTL_SM_REC_DATA),
+           "with one SKIP of half a line and one of the rest");
+    set_up(0, SIZE - 32, 0, 0);
+    tap_ok(SIZE - 32 == put_at(24) && 0 == put_at(24) && 24 == take_kind(BTL_SM_REC_DATA)
+               && 24 == take_kind(BTL_SM_REC_DATA),
+           "the last half line is used");
+
+    set_up(0, 0, 0, 0);
+    (void) put_at(8);
+    btl_sm_fbox_preclear(&tx);
+    tap_same((long long) tx.cleared, 64, "the line after the next record is cleared ahead of time");
+    (void) put_at(8);
+    btl_sm_fbox_preclear(&tx);
+    tap_same((long long) tx.cleared, 64, "the second half of the next record's line is not");
+    tap_ok(64 == put_at(8) && 96 == put_at(8) && -1 != take_kind(BTL_SM_REC_DATA),
+           "and the ring goes on");
 }
 
 /** A refused reserve must not publish a SKIP that it has no room behind. */
@@ -216,11 +281,11 @@ static void no_overlap(void)
     bool apart = true;
     unsigned long granted = 0;
 
-    for (uint64_t line = 0; line < LINES; ++line) {
+    for (uint64_t half = 0; half < HALVES; ++half) {
         for (uint64_t used = 0; used < LINES; ++used) {
             for (size_t len = 0; len <= btl_sm_fbox_max_payload(SIZE); len += 40) {
                 unsigned char *payload;
-                uint64_t at = 3 * SIZE + line * BTL_SM_LINE, first, end, used_from;
+                uint64_t at = 3 * SIZE + half * BTL_SM_FBOX_HALF, first, end, used_from;
 
                 set_up(0, at, used * BTL_SM_LINE, 3);
                 if (BTL_SM_FBOX_OK != btl_sm_fbox_reserve(&tx, len, &payload)) {
@@ -312,6 +377,14 @@ static void hostile_headers(void)
              "57 would leave the ring");
     tap_same(peek_at(last, btl_sm_rec_make(UINT32_MAX, BTL_SM_REC_DATA, 0, 6)), BTL_SM_FBOX_CORRUPT,
              "so would 2^32 - 1");
+    tap_same(peek_at(32, btl_sm_rec_make(24, BTL_SM_REC_DATA, 0, 6)), BTL_SM_FBOX_OK,
+             "in the second half of a line 24 bytes are possible");
+    tap_same(peek_at(32, btl_sm_rec_make(25, BTL_SM_REC_DATA, 0, 6)), BTL_SM_FBOX_CORRUPT,
+             "25 bytes are not");
+    tap_same(peek_at(32, btl_sm_rec_make(56, BTL_SM_REC_SKIP, 0, 6)), BTL_SM_FBOX_CORRUPT,
+             "nor is skipping more than that");
+    tap_same(peek_at(last, btl_sm_rec_make(88, BTL_SM_REC_SKIP, 0, 6)), BTL_SM_FBOX_CORRUPT,
+             "and not beyond the ring");
     tap_same(peek_at(0, UINT64_MAX), BTL_SM_FBOX_CORRUPT, "all bits set is no record");
     tap_same(peek_at(0, 1), BTL_SM_FBOX_CORRUPT, "one bit set is no record");
 }
@@ -550,6 +623,7 @@ int main(void)
     every_length();
     wraps();
     full();
+    halves();
     full_at_the_end();
     no_overlap();
     aborts();

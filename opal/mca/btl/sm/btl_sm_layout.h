@@ -25,7 +25,7 @@
 #include "btl_sm_atomic.h"
 
 #define BTL_SM_MAGIC          UINT64_C(0x534d584254503031)
-#define BTL_SM_LAYOUT_VERSION 2u
+#define BTL_SM_LAYOUT_VERSION 3u
 
 /** Doorbell bits of a segment: one per cell and, after the last cell's, one for the visitors' book. */
 #define BTL_SM_DOOR_WORDS 32

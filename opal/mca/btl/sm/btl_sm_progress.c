@@ -177,7 +177,7 @@ static inline void fetch_record(mca_btl_sm_endpoint_t *ep, const unsigned char *
         __builtin_prefetch(line + need);
     }
     /* The next message is likely to be of the same size. */
-    ep->rx_ahead = (uint8_t) (need <= AHEAD_MOST ? need / BTL_SM_LINE - 1 : 0);
+    ep->rx_ahead = (uint8_t) (need <= AHEAD_MOST ? (need - 1) / BTL_SM_LINE : 0);
     if (need > FETCH_MOST) {
         need = FETCH_MOST;
     }

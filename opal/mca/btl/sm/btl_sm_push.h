@@ -37,6 +37,7 @@ static inline void mca_btl_sm_push_publish(mca_btl_sm_endpoint_t *ep, const unsi
         if (1 == ++mca_btl_sm_component.row && mca_btl_sm_component.last_row <= 1) {
             btl_sm_fbox_preclear(&ep->tx);
         } else {
+            btl_sm_fbox_claim_ahead(&ep->tx);
             mca_btl_sm_component.sent_last = ep;
         }
     }
