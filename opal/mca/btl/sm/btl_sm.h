@@ -291,6 +291,7 @@ struct mca_btl_sm_component_t {
     } free_boxes[2]; /* given back: small ones, large ones */
     uint64_t cpus_of_all[MCA_BTL_SM_CPU_WORDS];
     uint32_t local_count; /* ranks of our job on this node */
+    bool unlisted;        /* the runtime's list of this node's ranks is another node's */
     bool named;           /* the segment's file has a name at the moment */
     char *name;
 

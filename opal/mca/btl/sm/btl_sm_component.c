@@ -22,6 +22,7 @@
 #include "opal/util/show_help.h"
 
 #include "btl_sm.h"
+#include "btl_sm_endpoint.h"
 #include "btl_sm_frag.h"
 #include "btl_sm_segment.h"
 
@@ -120,6 +121,7 @@ static mca_btl_base_module_t **component_init(int *count_out, bool progress_thre
     *count_out = 0;
     mca_btl_sm_params_settle(local_count);
     component->demote = cpu_has_demote();
+    mca_btl_sm_endpoint_check_locality(component);
     if (NULL != mca_smsc) {
         mca_btl_sm_module_register_needed();
     }

@@ -39,10 +39,30 @@ static struct btl_sm_cell *cell_at(struct btl_sm_segment_hdr *hdr, uint32_t cell
     return (struct btl_sm_cell *) (void *) ((char *) hdr + sizeof(*hdr)) + cell;
 }
 
-/** Is this process known to run on this node? */
-static bool known_local(const opal_proc_t *proc)
+void mca_btl_sm_endpoint_check_locality(mca_btl_sm_component_t *component)
 {
-    return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
+    opal_process_name_t everybody = {.jobid = OPAL_PROC_MY_NAME.jobid,
+                                     .vpid = OPAL_VPID_WILDCARD};
+    char *list = NULL;
+    int rc;
+
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, PMIX_LOCAL_PEERS, &everybody, &list, PMIX_STRING);
+    component->unlisted = PMIX_SUCCESS == rc && NULL != list;
+    for (char *at = list; component->unlisted && '\0' != *at; at += ',' == *at ? 1 : 0) {
+        component->unlisted = OPAL_PROC_MY_NAME.vpid != strtoul(at, NULL, 10);
+        at += strcspn(at, ",");
+    }
+    free(list);
+    if (component->unlisted) {
+        opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                            "btl/sm: the runtime takes this node for another one of its name; "
+                            "no peers here");
+    }
+}
+
+bool mca_btl_sm_endpoint_known_local(const opal_proc_t *proc)
+{
+    return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) && !mca_btl_sm_component.unlisted;
 }
 
 /** Does this record make sense, and is it the record of this process? */
@@ -85,7 +105,7 @@ static int receive_modex(opal_proc_t *proc, int tries, mca_btl_sm_modex_t *modex
             modex = NULL;
             (void) usleep(MODEX_PAUSE_US);
         }
-        if (known_local(proc)) {
+        if (mca_btl_sm_endpoint_known_local(proc)) {
             OPAL_MODEX_RECV(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name,
                             (void **) &modex, &size);
         } else {

@@ -34,7 +34,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct op
         peers[i] = NULL;
         /* Where processes of other jobs (spawned, connected) run is not always known to Open MPI;
          * the attempt shows. */
-        if (!self && !OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags)
+        if (!self && !mca_btl_sm_endpoint_known_local(procs[i])
             && procs[i]->proc_name.jobid == OPAL_PROC_MY_NAME.jobid) {
             continue;
         }
