@@ -5,6 +5,7 @@
 # what its program checks: the exit status, an empty stderr, no process left, and that /dev/shm and the folder for
 # temporary files hold what they held before. It must never pass a case that did not run.
 #
+# A script that made more than files defines at_exit, which is called at its end, however that comes.
 # Offers run_case, settings, mca, expect, skip_case, emit, matches, provenance, as_plain_user, finish_plan; LEVEL, FULL, SUBJECT, NPS;
 # the paths OMPI, PLUGINS, BIN, DENY, TEST_PLUGINS, MPI_TESTS, WORK, JOB_TMP.
 
@@ -87,8 +88,20 @@ JOB_TMP=$WORK/t
 mkdir "$JOB_TMP"
 chmod 711 "$WORK"
 chmod 1777 "$JOB_TMP"
+JOB=""
 finish() {
     local rc=$?
+    # Interrupted within a case: its job gets a moment to end by itself.
+    if [ -n "$JOB" ]; then
+        kill -TERM "$JOB" 2>/dev/null
+        for _ in 1 2 3 4 5 6 7 8 9 10; do
+            [ -n "$(strays "$$-$CASES")" ] || break
+            sleep 0.2
+        done
+        # shellcheck disable=SC2046
+        kill -KILL $(strays "$$-$CASES") 2>/dev/null
+    fi
+    ! declare -F at_exit >/dev/null || at_exit
     [ -n "${KEEP:-}" ] || rm -rf -- "$WORK"
     exit $rc
 }
@@ -145,6 +158,7 @@ PLUGIN_PATH=""     # where ranks look for plugins, if not where the environment 
 WRAP=()            # goes between mpirun and the program
 LABEL=""           # names the mechanism in the output
 STDERR=empty       # empty | lines:N | any
+IGNORE=""          # lines on stderr that are another layer's and do not count, as a regular expression
 STATUS=0           # expected exit status, or "any"
 LIMIT=120          # seconds
 FOREIGN=0          # 1: the program prints no TAP
@@ -199,8 +213,13 @@ run_case() {
         fi
         exec timeout -k 10 "$((LIMIT * SCALE))" ${PREFIX_CMD[@]+"${PREFIX_CMD[@]}"} "$OMPI/bin/mpirun" -np "$np" \
             "${ARGV[@]}" ${WRAP[@]+"${WRAP[@]}"} "$path" "$@"
-    ) >"$WORK/out" 2>"$WORK/err" </dev/null
+    ) >"$WORK/out" 2>"$WORK/err" </dev/null &
+    # In the background, because a signal is taken at once only while the shell waits.
+    JOB=$!
+    wait "$JOB"
     rc=$?
+    JOB=""
+    [ -z "$IGNORE" ] || sed -i "/$IGNORE/d" "$WORK/err"
     ended=$(date +%s%3N)
     seconds=$((ended / 1000 - begin))
     while IFS= read -r line; do
@@ -281,7 +300,7 @@ run_case() {
 }
 
 settings() { # back to plain: no refusal, no further parameters
-    MCA=() WRAP=() PREFIX_CMD=() PLUGIN_PATH="" LABEL=$1 STDERR=empty STATUS=0 LIMIT=120 FOREIGN=0 WITHIN_MS=0
+    MCA=() WRAP=() PREFIX_CMD=() PLUGIN_PATH="" LABEL=$1 STDERR=empty IGNORE="" STATUS=0 LIMIT=120 FOREIGN=0 WITHIN_MS=0
     [ "$LEVEL" != long ] || LIMIT=1500
     unset SMX_TEST_MEMFD SMX_EXPECT_PVAR
     default_params
