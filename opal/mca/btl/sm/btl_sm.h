@@ -71,6 +71,8 @@ typedef struct mca_btl_sm_modex_t {
     uint32_t
         jobid; /* whose record this is: PMIx has been seen to mix them up, see receive_modex() */
     uint32_t vpid;
+    uint32_t node;      /* the launcher's number of the node, UINT32_MAX if unknown */
+    uint32_t node_name; /* hash of the node's name */
     uint64_t cpus[MCA_BTL_SM_CPU_WORDS];
     char directory[128];
 } mca_btl_sm_modex_t;

@@ -121,7 +121,6 @@ static mca_btl_base_module_t **component_init(int *count_out, bool progress_thre
     *count_out = 0;
     mca_btl_sm_params_settle(local_count);
     component->demote = cpu_has_demote();
-    mca_btl_sm_endpoint_check_locality(component);
     if (NULL != mca_smsc) {
         mca_btl_sm_module_register_needed();
     }
@@ -134,6 +133,7 @@ static mca_btl_base_module_t **component_init(int *count_out, bool progress_thre
         || OPAL_SUCCESS != mca_btl_sm_frag_init(component)) {
         goto out_segment;
     }
+    mca_btl_sm_endpoint_locate(component);
     component->active = calloc(component->modex.cell_count, sizeof(*component->active));
     component->parked = calloc(component->modex.cell_count, sizeof(*component->parked));
     component->by_cell = calloc(component->modex.cell_count, sizeof(*component->by_cell));

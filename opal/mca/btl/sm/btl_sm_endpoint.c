@@ -39,25 +39,62 @@ static struct btl_sm_cell *cell_at(struct btl_sm_segment_hdr *hdr, uint32_t cell
     return (struct btl_sm_cell *) (void *) ((char *) hdr + sizeof(*hdr)) + cell;
 }
 
-void mca_btl_sm_endpoint_check_locality(mca_btl_sm_component_t *component)
+/** Does the runtime's list of this node's ranks leave out this one? */
+static bool not_listed(void)
 {
-    opal_process_name_t everybody = {.jobid = OPAL_PROC_MY_NAME.jobid,
-                                     .vpid = OPAL_VPID_WILDCARD};
+    opal_process_name_t everybody = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = OPAL_VPID_WILDCARD};
+    bool unlisted;
     char *list = NULL;
     int rc;
 
     OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, PMIX_LOCAL_PEERS, &everybody, &list, PMIX_STRING);
-    component->unlisted = PMIX_SUCCESS == rc && NULL != list;
-    for (char *at = list; component->unlisted && '\0' != *at; at += ',' == *at ? 1 : 0) {
-        component->unlisted = OPAL_PROC_MY_NAME.vpid != strtoul(at, NULL, 10);
+    unlisted = PMIX_SUCCESS == rc && NULL != list;
+    for (char *at = list; unlisted && '\0' != *at; at += ',' == *at ? 1 : 0) {
+        unlisted = OPAL_PROC_MY_NAME.vpid != strtoul(at, NULL, 10);
         at += strcspn(at, ",");
     }
     free(list);
+    return unlisted;
+}
+
+void mca_btl_sm_endpoint_locate(mca_btl_sm_component_t *component)
+{
+    mca_btl_sm_modex_t *modex = &component->modex;
+    uint32_t *node = &modex->node;
+    const char *name = opal_process_info.nodename;
+    int rc;
+
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, PMIX_NODEID, &OPAL_PROC_MY_NAME, &node, PMIX_UINT32);
+    if (PMIX_SUCCESS != rc) {
+        modex->node = UINT32_MAX;
+    }
+    modex->node_name = 2166136261u; /* FNV-1a */
+    while (NULL != name && '\0' != *name) {
+        modex->node_name = (modex->node_name ^ (unsigned char) *name++) * 16777619u;
+    }
+    component->unlisted = not_listed();
     if (component->unlisted) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
                             "btl/sm: the runtime takes this node for another one of its name; "
                             "no peers here");
     }
+}
+
+/**
+ * Does a process of another job run on another node? Where one kernel carries several, as namespaces,
+ * its memory might be within reach all the same, but perhaps of one side only, since each side knows
+ * other records: the side without would wait for ever.
+ */
+static bool elsewhere(const mca_btl_sm_modex_t *modex)
+{
+    const mca_btl_sm_modex_t *own = &mca_btl_sm_component.modex;
+
+    /* Jobs of one launcher share the upper half of their numbers, and the numbers of the nodes. */
+    if (modex->jobid >> 16 == own->jobid >> 16 && UINT32_MAX != own->node
+        && UINT32_MAX != modex->node) {
+        return modex->node != own->node;
+    }
+    return modex->node_name != own->node_name;
 }
 
 bool mca_btl_sm_endpoint_known_local(const opal_proc_t *proc)
@@ -219,6 +256,9 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
         rc = receive_modex(proc, tries, &modex);
         if (OPAL_SUCCESS != rc) {
             return rc;
+        }
+        if (modex.jobid != component->modex.jobid && elsewhere(&modex)) {
+            return OPAL_ERR_UNREACH;
         }
     }
     if (0 != posix_memalign((void **) &ep, 128, (sizeof(*ep) + 127) & ~(size_t) 127)) {

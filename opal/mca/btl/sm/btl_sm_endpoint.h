@@ -40,14 +40,15 @@ void mca_btl_sm_endpoint_greet(void);
 void mca_btl_sm_endpoint_retire(mca_btl_sm_endpoint_t *ep);
 
 /**
- * @brief Find out whether what the runtime says about this node is meant for it. Called at start.
+ * @brief Fill in where this process runs, and find out whether what the runtime says about this node
+ * is meant for it. Called at start, once there is a segment.
  *
  * PMIx 5.0 keeps the list of a node's ranks under the node's name. Where two nodes have one name,
  * the ranks of the one are given the list of the other and take its ranks for their neighbours, but
  * not the other way round: messages would go out by a road on which nobody listens.
  * A rank that its own list does not name therefore has no neighbours of its job at all.
  */
-void mca_btl_sm_endpoint_check_locality(mca_btl_sm_component_t *component);
+void mca_btl_sm_endpoint_locate(mca_btl_sm_component_t *component);
 
 /** @brief Is this process known to run on this node? Both ends come to the same answer. */
 bool mca_btl_sm_endpoint_known_local(const opal_proc_t *proc);
