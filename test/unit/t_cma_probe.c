@@ -243,6 +243,63 @@ static void test_lies(void)
            "writing that only claims to work is no single copy");
 }
 
+/* The question that doctor asks about a stranger. */
+static void test_permission(void)
+{
+    static const struct {
+        fault_answer_t read, write;
+        smsc_cma_reason_t reason;
+        smsc_cma_direction_t direction;
+    } table[] = {
+        {FAULT_ERROR(EFAULT), FAULT_ERROR(EFAULT), SMSC_CMA_REASON_NONE, SMSC_CMA_WRITE},
+        {FAULT_ERROR(EPERM), FAULT_ERROR(EPERM), SMSC_CMA_REASON_DENIED, SMSC_CMA_READ},
+        {FAULT_ERROR(EFAULT), FAULT_ERROR(ENOSYS), SMSC_CMA_REASON_MISSING, SMSC_CMA_WRITE},
+        {FAULT_ERROR(ESRCH), FAULT_ERROR(ESRCH), SMSC_CMA_REASON_EXITED, SMSC_CMA_READ},
+        {FAULT_RETURN(0), FAULT_ERROR(EFAULT), SMSC_CMA_REASON_FAILED, SMSC_CMA_READ},
+    };
+    bool good = true;
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
+        const fault_answer_t script[] = {table[i].read, table[i].write};
+        smsc_cma_peer_t made_up;
+
+        reset();
+        fault.script = script;
+        fault.script_len = 2;
+        good &= table[i].reason == smsc_cma_probe_permission(&sys.copy, 777, &made_up)
+                && table[i].direction == made_up.direction && 777 == fault.pid;
+    }
+    tap_ok(good, "a stranger's permission is what the calls say about an address of nobody");
+}
+
+/* Where the call itself is not refused to ourselves, no filter is blamed. */
+static void test_causes(void)
+{
+    const smsc_cma_sys_t real = {process_vm_readv, process_vm_writev, fault_wait};
+    smsc_cma_diagnosis_t diagnosis;
+    smsc_cma_peer_t made_up;
+
+    if (SMSC_CMA_REASON_NONE != smsc_cma_probe_permission(&real, getpid(), &made_up)) {
+        smsc_cma_diagnose(made_up.reason, SMSC_CMA_READ, made_up.error, getpid(), 0, &diagnosis);
+        tap_ok(SMSC_CMA_CAUSE_SECCOMP == diagnosis.cause
+                   || SMSC_CMA_CAUSE_KERNEL == diagnosis.cause,
+               "who is refused on itself has a filter or no such call");
+        return;
+    }
+    smsc_cma_diagnose(SMSC_CMA_REASON_DENIED, SMSC_CMA_READ, EPERM, getpid(), 0, &diagnosis);
+    tap_ok(SMSC_CMA_CAUSE_YAMA == diagnosis.cause || SMSC_CMA_CAUSE_LSM == diagnosis.cause,
+           "a refusal that nothing explains is a security module's: %s",
+           smsc_cma_cause_name(diagnosis.cause));
+    smsc_cma_diagnose(SMSC_CMA_REASON_DENIED, SMSC_CMA_READ, EPERM, 1, 0, &diagnosis);
+    tap_ok(0 == getuid() || SMSC_CMA_CAUSE_OTHER_USER == diagnosis.cause,
+           "a refusal by another user's process is told as that");
+    smsc_cma_diagnose(SMSC_CMA_REASON_STRANGER, SMSC_CMA_READ, 0, getpid(),
+                      smsc_cma_identity_start_time(0), &diagnosis);
+    tap_same(diagnosis.cause, SMSC_CMA_CAUSE_EXEC, "the same process without the nonce: exec");
+    smsc_cma_diagnose(SMSC_CMA_REASON_STRANGER, SMSC_CMA_READ, 0, getpid(), 1, &diagnosis);
+    tap_same(diagnosis.cause, SMSC_CMA_CAUSE_ENDED, "another process with that pid: it has ended");
+}
+
 /* The peer is replaced while its page is being mapped: the nonce is read after that. */
 static void replace(void)
 {
@@ -297,6 +354,17 @@ static void test_texts(void)
     tap_ok(NULL != smsc_cma_reason_name(SMSC_CMA_REASON_COUNT)
                && NULL != smsc_cma_reason_text(SMSC_CMA_REASON_COUNT),
            "a reason out of range has a name too");
+    good = true;
+    for (int cause = 0; cause <= SMSC_CMA_CAUSE_COUNT; ++cause) {
+        good &= 5 < strlen(smsc_cma_cause_text((smsc_cma_cause_t) cause))
+                && NULL != smsc_cma_cause_cure((smsc_cma_cause_t) cause);
+        for (int other = 0; other < cause; ++other) {
+            good &= 0
+                    != strcmp(smsc_cma_cause_name((smsc_cma_cause_t) cause),
+                              smsc_cma_cause_name((smsc_cma_cause_t) other));
+        }
+    }
+    tap_ok(good, "every cause has a name of its own, a text and a cure, out of range ones too");
 }
 
 int main(void)
@@ -310,6 +378,8 @@ int main(void)
     test_who();
     test_refusals();
     test_lies();
+    test_permission();
+    test_causes();
     test_replaced();
     test_forked();
     test_texts();

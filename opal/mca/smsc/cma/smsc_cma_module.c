@@ -112,15 +112,27 @@ static smsc_cma_reason_t receive_record(opal_proc_t *peer_proc, smsc_cma_modex_t
     return SMSC_CMA_MODEX_OK == status ? SMSC_CMA_REASON_NONE : SMSC_CMA_REASON_RECORD;
 }
 
+/** The stream for whoever wants to know, -1 for nobody. A user of the framework may have raised
+ *  smsc_base_verbose after the framework was opened without a stream. */
+static int listener(void)
+{
+    const int stream = opal_smsc_base_framework.framework_output;
+
+    if (0 > stream) {
+        return MCA_SMSC_CMA_VERBOSE <= opal_smsc_base_framework.framework_verbose ? 0 : -1;
+    }
+    return opal_output_check_verbosity(MCA_SMSC_CMA_VERBOSE, stream) ? stream : -1;
+}
+
 /** Count a refusal; say it if someone wants to know. */
 static void refuse(const opal_proc_t *peer_proc, const smsc_cma_peer_t *peer,
                    const smsc_cma_modex_t *record)
 {
-    const int stream = opal_smsc_base_framework.framework_output;
+    const int stream = listener();
     char text[512];
 
     mca_smsc_cma_count(MCA_SMSC_CMA_REFUSED + (int) peer->reason - 1, 1);
-    if (opal_output_check_verbosity(MCA_SMSC_CMA_VERBOSE, stream)) {
+    if (0 <= stream) {
         smsc_cma_probe_explain(peer, record, text, sizeof(text));
         /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): the constructor has set the pid */
         opal_output(stream, "smsc/cma: no single copy with %s (pid %ld): %s",
@@ -181,6 +193,7 @@ static int fail(mca_smsc_cma_endpoint_t *endpoint, smsc_cma_direction_t directio
                 const smsc_cma_result_t *result)
 {
     const int rc = code_of(result->status);
+    const int stream = listener();
     int32_t unlost = OPAL_SUCCESS;
 
     mca_smsc_cma_count(MCA_SMSC_CMA_FAILED_COPIES, 1);
@@ -188,14 +201,15 @@ static int fail(mca_smsc_cma_endpoint_t *endpoint, smsc_cma_direction_t directio
         && opal_atomic_compare_exchange_strong_32(&endpoint->lost, &unlost, rc)) {
         mca_smsc_cma_count(MCA_SMSC_CMA_LOST_PEERS, 1);
     }
-    opal_output_verbose(
-        MCA_SMSC_CMA_VERBOSE, opal_smsc_base_framework.framework_output,
-        "smsc/cma: copy %s %s (pid %ld) failed after %zu of %zu bytes: %s (errno %d)%s",
-        SMSC_CMA_READ == direction ? "from" : "to",
-        NULL == endpoint->super.proc ? "?" : OPAL_NAME_PRINT(endpoint->super.proc->proc_name),
-        (long) endpoint->peer.target.pid, result->done, size, smsc_cma_status_name(result->status),
-        result->error,
-        smsc_cma_status_is_final(result->status) ? "; no more single copy with this peer" : "");
+    if (0 <= stream) {
+        opal_output(
+            stream, "smsc/cma: copy %s %s (pid %ld) failed after %zu of %zu bytes: %s (errno %d)%s",
+            SMSC_CMA_READ == direction ? "from" : "to",
+            NULL == endpoint->super.proc ? "?" : OPAL_NAME_PRINT(endpoint->super.proc->proc_name),
+            (long) endpoint->peer.target.pid, result->done, size,
+            smsc_cma_status_name(result->status), result->error,
+            smsc_cma_status_is_final(result->status) ? "; no more single copy with this peer" : "");
+    }
     errno = result->error;
     return rc;
 }

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The trial of a peer and the words for its outcome; contract in smsc_cma_probe.h.
+ * The trial of a peer; contract in smsc_cma_probe.h.
  *
- * Layer: L0. Called by smsc_cma_module.c.
+ * Layer: L0. Called by smsc_cma_module.c, contrib/doctor.
  * Must never: open anything of the peer but the file that its record describes by inode.
  */
 #include "opal_config.h"
@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -182,156 +181,41 @@ smsc_cma_reason_t smsc_cma_probe_peer(const smsc_cma_probe_sys_t *sys,
     return peer->reason;
 }
 
-static const struct {
-    const char *name;
-    const char *text;
-} reasons[SMSC_CMA_REASON_COUNT] = {
-    [SMSC_CMA_REASON_NONE] = {"none", "single copy works"},
-    [SMSC_CMA_REASON_NO_RECORD] = {"no_record", "the peer sent no record for smsc/cma"},
-    [SMSC_CMA_REASON_RECORD] = {"bad_record", "the peer's record is not one of this version"},
-    [SMSC_CMA_REASON_FORKED] = {"forked", "this process is a forked child of the MPI process"},
-    [SMSC_CMA_REASON_OWN_PID] = {"own_pid", "the peer's pid means this process here"},
-    [SMSC_CMA_REASON_NAMESPACE] = {"pid_namespace", "the peer's pid namespace is not visible"},
-    [SMSC_CMA_REASON_DENIED] = {"denied", "permission denied"},
-    [SMSC_CMA_REASON_MISSING] = {"missing", "the system call is not available"},
-    [SMSC_CMA_REASON_INVALID] = {"invalid", "the system call is rejected as invalid"},
-    [SMSC_CMA_REASON_EXITED] = {"exited", "there is no process with the peer's pid"},
-    [SMSC_CMA_REASON_STRANGER] = {"stranger", "the process with the peer's pid is not the peer"},
-    [SMSC_CMA_REASON_SCARCE] = {"scarce",
-                                "the kernel is short of memory or keeps being interrupted"},
-    [SMSC_CMA_REASON_FAILED] = {"failed", "the system call does not do its work"},
-};
-
-const char *smsc_cma_reason_name(smsc_cma_reason_t reason)
+/** "May I?", without effect: the last page of the address space is the kernel's in every process. */
+static smsc_cma_status_t ask(smsc_cma_vm_fn_t call, pid_t pid, int *error)
 {
-    return (unsigned int) reason < SMSC_CMA_REASON_COUNT ? reasons[reason].name : "unknown";
+    char byte = 0;
+    const struct iovec here = {.iov_base = &byte, .iov_len = 1};
+    const struct iovec there = {.iov_base = (void *) (UINTPTR_MAX - 4095), .iov_len = 1};
+    const ssize_t moved = call(pid, &here, 1, &there, 1, 0);
+
+    *error = 0 > moved ? errno : 0;
+    if (0 > moved && EFAULT == *error) {
+        return SMSC_CMA_OK;
+    }
+    return 0 > moved ? smsc_cma_status_of(*error) : SMSC_CMA_STUCK;
 }
 
-const char *smsc_cma_reason_text(smsc_cma_reason_t reason)
+smsc_cma_reason_t smsc_cma_probe_permission(const smsc_cma_sys_t *sys, pid_t pid,
+                                            smsc_cma_peer_t *peer)
 {
-    return (unsigned int) reason < SMSC_CMA_REASON_COUNT ? reasons[reason].text : "unknown reason";
-}
+    smsc_cma_status_t status;
 
-/** @return the number after a label such as "Seccomp:" in a text file, or missing */
-static long number_in(const char *path, const char *label, long missing)
-{
-    char line[256];
-    long value = missing;
-    FILE *file = fopen(path, "re");
-
-    if (NULL == file) {
-        return missing;
+    *peer = (smsc_cma_peer_t) {.target = {.pid = pid}, .direction = SMSC_CMA_READ};
+    status = ask(sys->readv, pid, &peer->error);
+    if (SMSC_CMA_OK == status) {
+        peer->direction = SMSC_CMA_WRITE;
+        status = ask(sys->writev, pid, &peer->error);
     }
-    while (missing == value && NULL != fgets(line, sizeof(line), file)) {
-        if (0 == strncmp(line, label, strlen(label))) {
-            value = strtol(line + strlen(label), NULL, 10);
-        }
-    }
-    fclose(file);
-    return value;
-}
-
-/** Why may the kernel, or something before it, have refused? What procfs shows narrows it down. */
-static const char *cause_of_denial(pid_t pid)
-{
-    char path[64];
-    struct stat theirs, mine;
-
-    /* The files of a process belong to root while it is not dumpable; its folder does not. */
-    snprintf(path, sizeof(path), "/proc/%ld/status", (long) pid);
-    if (0 == stat(path, &theirs) && geteuid() != theirs.st_uid) {
-        return 0 == theirs.st_uid
-                   ? "the peer is not dumpable (set-uid or set-gid program, file capabilities, "
-                     "unreadable executable, prctl) or runs as root; "
-                     "run all ranks as one user from a plain, readable program"
-                   : "the peer runs as another user; run all ranks as one user";
-    }
-    snprintf(path, sizeof(path), "/proc/%ld/ns/user", (long) pid);
-    if (0 != stat(path, &theirs)) {
-        return "the peer is in another user namespace, holds more privileges, or a security module "
-               "keeps them apart; start the ranks of a node in one container";
-    }
-    if (0 == stat("/proc/self/ns/user", &mine) && mine.st_ino != theirs.st_ino) {
-        return "the peer is in another user namespace; start the ranks of a node in one container";
-    }
-    if (1 < number_in("/proc/sys/kernel/yama/ptrace_scope", "", 0)) {
-        return "kernel.yama.ptrace_scope is above 1; set it to 0 or 1, or give CAP_SYS_PTRACE";
-    }
-    if (2 == number_in("/proc/self/status", "Seccomp:", 0)) {
-        return "a seccomp filter refuses the call, as container profiles do; use a profile that "
-               "allows process_vm_readv and process_vm_writev, or add CAP_SYS_PTRACE";
-    }
-    return "a security module (Yama, AppArmor, SELinux) may forbid it; see the kernel's log";
-}
-
-static const char *cause_of_strangeness(const smsc_cma_modex_t *record, pid_t pid)
-{
-    const uint64_t start = smsc_cma_identity_start_time(pid);
-
-    if (0 == start || 0 == record->start_time) {
-        return "it has ended, or the two are in different pid namespaces";
-    }
-    return start == record->start_time
-               ? "it has called exec or MPI_Finalize"
-               : "it has ended and its pid was given to another, or pid namespaces differ";
+    return peer->reason = reason_of(status, peer->error);
 }
 
 void smsc_cma_probe_explain(const smsc_cma_peer_t *peer, const smsc_cma_modex_t *record, char *text,
                             size_t cap)
 {
-    const char *cause = "", *call;
+    smsc_cma_diagnosis_t diagnosis;
 
-    switch (peer->reason) {
-    case SMSC_CMA_REASON_NO_RECORD:
-        cause =
-            "it did not load this component; give all ranks the same MCA parameters and plugins";
-        break;
-    case SMSC_CMA_REASON_RECORD:
-        cause = "it runs another smsc/cma; install the same plugin for all ranks";
-        break;
-    case SMSC_CMA_REASON_FORKED:
-        cause = "use MPI in the parent only";
-        break;
-    case SMSC_CMA_REASON_OWN_PID:
-    case SMSC_CMA_REASON_NAMESPACE:
-        cause =
-            "each is in a pid namespace of its own; start the ranks of a node in one container, "
-            "or let containers share it (--pid=host)";
-        break;
-    case SMSC_CMA_REASON_DENIED:
-        cause = cause_of_denial(peer->target.pid);
-        break;
-    case SMSC_CMA_REASON_MISSING:
-        cause = "the kernel lacks CONFIG_CROSS_MEMORY_ATTACH or a seccomp filter hides the call; "
-                "use a container profile that allows it";
-        break;
-    case SMSC_CMA_REASON_INVALID:
-        cause = "a seccomp filter or an emulated kernel answers in its place";
-        break;
-    case SMSC_CMA_REASON_EXITED:
-        cause = "it has ended, or the two are in different pid namespaces";
-        break;
-    case SMSC_CMA_REASON_STRANGER:
-        cause = NULL != record ? cause_of_strangeness(record, peer->target.pid) : "it has ended";
-        break;
-    case SMSC_CMA_REASON_SCARCE:
-        cause = "raise the memory limit of the job";
-        break;
-    case SMSC_CMA_REASON_FAILED:
-        cause = "a seccomp filter or an emulated kernel answers in its place";
-        break;
-    default:
-        break;
-    }
-    if (SMSC_CMA_REASON_DENIED > peer->reason) {
-        snprintf(text, cap, "%s: %s", smsc_cma_reason_text(peer->reason), cause);
-        return;
-    }
-    call = SMSC_CMA_READ == peer->direction ? "process_vm_readv" : "process_vm_writev";
-    if (0 != peer->error) {
-        snprintf(text, cap, "%s (%s, errno %d): %s", smsc_cma_reason_text(peer->reason), call,
-                 peer->error, cause);
-    } else {
-        snprintf(text, cap, "%s (%s): %s", smsc_cma_reason_text(peer->reason), call, cause);
-    }
+    smsc_cma_diagnose(peer->reason, peer->direction, peer->error, peer->target.pid,
+                      NULL != record ? record->start_time : 0, &diagnosis);
+    smsc_cma_diagnosis_text(&diagnosis, text, cap);
 }

@@ -15,24 +15,7 @@
 #include "smsc_cma_copy.h"
 #include "smsc_cma_identity.h"
 #include "smsc_cma_modex.h"
-
-/** Why there is no single copy with a peer. The order is that of the table in smsc_cma_probe.c. */
-typedef enum smsc_cma_reason_t {
-    SMSC_CMA_REASON_NONE,      /**< there is */
-    SMSC_CMA_REASON_NO_RECORD, /**< the peer has sent nothing for this component */
-    SMSC_CMA_REASON_RECORD,    /**< what it sent is not a record of this version */
-    SMSC_CMA_REASON_FORKED,    /**< we are a forked child of the process that belongs to the job */
-    SMSC_CMA_REASON_OWN_PID,   /**< the peer's pid means ourselves here */
-    SMSC_CMA_REASON_NAMESPACE, /**< its pid namespace cannot be seen from ours */
-    SMSC_CMA_REASON_DENIED,    /**< EPERM, EACCES */
-    SMSC_CMA_REASON_MISSING,   /**< ENOSYS */
-    SMSC_CMA_REASON_INVALID,   /**< EINVAL */
-    SMSC_CMA_REASON_EXITED,    /**< ESRCH */
-    SMSC_CMA_REASON_STRANGER,  /**< someone has this pid, but not the nonce */
-    SMSC_CMA_REASON_SCARCE,    /**< no memory, or interrupted again and again */
-    SMSC_CMA_REASON_FAILED,    /**< anything else, for instance a call that moves nothing */
-    SMSC_CMA_REASON_COUNT
-} smsc_cma_reason_t;
+#include "smsc_cma_reason.h"
 
 /** What the probe needs from outside. */
 typedef struct smsc_cma_probe_sys_t {
@@ -77,11 +60,20 @@ void smsc_cma_probe_release(smsc_cma_peer_t *peer);
  * created. */
 void *smsc_cma_probe_map(pid_t pid, const smsc_cma_modex_t *record);
 
-/** @return a word for counters and lists, for instance "denied" */
-const char *smsc_cma_reason_name(smsc_cma_reason_t reason);
-
-/** @return what the reason is, in one clause */
-const char *smsc_cma_reason_text(smsc_cma_reason_t reason);
+/**
+ * @brief May this process copy with another one, whoever that is?
+ *
+ * For diagnosis, where there is no record and so no proof of identity: one byte is asked for at an
+ * address where no process has memory of its own. The kernel judges the right first and answers
+ * EFAULT to who has it; nothing is read or written.
+ *
+ * @param[in]  sys   system calls
+ * @param[in]  pid   any process, as numbered here
+ * @param[out] peer  filled as by smsc_cma_probe_peer(), nothing to release
+ * @return peer->reason
+ */
+smsc_cma_reason_t smsc_cma_probe_permission(const smsc_cma_sys_t *sys, pid_t pid,
+                                            smsc_cma_peer_t *peer);
 
 /**
  * @brief One line on a refusal: what was tried, what came of it, the likely cause, the cure.
