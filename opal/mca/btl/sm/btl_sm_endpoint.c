@@ -20,7 +20,6 @@
 
 #include "opal/constants.h"
 #include "opal/mca/pmix/pmix-internal.h"
-#include "opal/util/output.h"
 #include "opal/util/proc.h"
 
 #include "btl_sm_endpoint.h"
@@ -162,10 +161,13 @@ static int receive_modex(opal_proc_t *proc, int tries, mca_btl_sm_modex_t *modex
         right = plausible(modex, size, &proc->proc_name, &stranger);
     } while (!right && stranger && --tries > 0);
     if (!right) {
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            stranger ? "btl/sm: PMIx mixes rank %u up with another process"
-                                     : "btl/sm: rank %u speaks another sm protocol",
+        if (stranger) {
+            mca_btl_sm_tell("PMIx mixes rank %u up with another process", proc->proc_name.vpid);
+        } else {
+            mca_btl_sm_tell("peer %u: not served: it speaks another sm protocol or is another "
+                            "user's",
                             proc->proc_name.vpid);
+        }
         free(modex);
         return stranger ? OPAL_ERR_TEMP_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
     }
@@ -242,6 +244,21 @@ bool mca_btl_sm_endpoint_find_cell(mca_btl_sm_endpoint_t *ep)
     return false;
 }
 
+/** Which road large messages will take; why the provider refused a peer it tells itself. */
+static void tell_road(const mca_btl_sm_endpoint_t *ep)
+{
+    const char *road = "single copy";
+
+    if (NULL == ep->smsc) {
+        road = NULL == mca_smsc ? "streamed through shared memory: no single-copy component "
+                                  "(smsc) is in use"
+                                : "streamed through shared memory: the single-copy component "
+                                  "(smsc) has refused it";
+    }
+    mca_btl_sm_tell("peer %u (pid %d): large messages: %s", ep->proc->proc_name.vpid, ep->pid,
+                    road);
+}
+
 static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
@@ -291,9 +308,9 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
     }
     rc = mca_btl_sm_segment_attach(&component->modex, &modex, &ep->map);
     if (OPAL_SUCCESS != rc) {
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl/sm: no road to the memory of rank %u (pid %d)",
-                            proc->proc_name.vpid, modex.pid);
+        mca_btl_sm_tell("peer %u (pid %d): not served: no road to its memory, neither by its "
+                        "descriptors nor by a name",
+                        proc->proc_name.vpid, modex.pid);
         mca_btl_sm_endpoint_destroy(ep);
         return rc;
     }
@@ -323,6 +340,7 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
     if (NULL != mca_smsc) {
         ep->smsc = MCA_SMSC_CALL(get_endpoint, proc);
     }
+    tell_road(ep);
     /* A pid of another namespace would name a stranger. */
     if (modex.pid_ns == component->modex.pid_ns) {
         mca_btl_sm_fault_watch(ep);

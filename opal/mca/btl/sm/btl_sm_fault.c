@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,7 @@ void mca_btl_sm_fault_lost(mca_btl_sm_endpoint_t *ep, const char *why)
 
     (void) snprintf(text, sizeof(text), "shared memory: rank %u of job %u (pid %d) is lost: %s",
                     ep->proc->proc_name.vpid, ep->proc->proc_name.jobid, ep->pid, why);
-    opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl/sm: %s", text);
+    mca_btl_sm_tell("%s", text);
     if (NULL != mca_btl_sm.error_cb) {
         /* The text outlives the call: the upper layer may keep the pointer. */
         mca_btl_sm.error_cb(&mca_btl_sm.super, MCA_BTL_ERROR_FLAGS_NONFATAL, ep->proc,
@@ -171,4 +172,19 @@ int mca_btl_sm_fault_poll(void)
         }
     }
     return lost;
+}
+
+void mca_btl_sm_tell(const char *format, ...)
+{
+    const int stream = opal_btl_base_framework.framework_output;
+    char text[512];
+    va_list values;
+
+    if (0 >= mca_btl_sm_component.verbose && !opal_output_check_verbosity(1, stream)) {
+        return;
+    }
+    va_start(values, format);
+    (void) vsnprintf(text, sizeof(text), format, values);
+    va_end(values);
+    opal_output(0 < stream ? stream : 0, "btl/sm: %s", text);
 }

@@ -37,4 +37,10 @@ bool mca_btl_sm_fault_gone(mca_btl_sm_endpoint_t *ep);
  */
 void mca_btl_sm_fault_lost(mca_btl_sm_endpoint_t *ep, const char *why);
 
+/**
+ * @brief One line for whoever asked for it by btl_sm_verbose or btl_base_verbose.
+ * @param[in] format  of printf, without the component's name and without an end of line
+ */
+void mca_btl_sm_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #endif /* MCA_BTL_SM_FAULT_H */

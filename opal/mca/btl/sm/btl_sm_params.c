@@ -225,6 +225,51 @@ static void register_counters(void)
     }
 }
 
+/** Parameters that are no count and no size. */
+static void register_switches(mca_base_component_t *version)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+
+    component->backing_directory = 0 == access("/dev/shm", W_OK)
+                                       ? "/dev/shm"
+                                       : opal_process_info.job_session_dir;
+    (void) mca_base_component_var_register(
+        version, "backing_directory",
+        "Directory on a local memory file system for the unnamed file that is the shared memory "
+        "(path; anonymous memory is used where it has no room)",
+        MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY,
+        &component->backing_directory);
+    component->verbose = 0;
+    (void) mca_base_component_var_register(
+        version, "verbose",
+        "From 1 on: one line per peer about the road that large messages take, and about peers "
+        "that are not served or lost; raises smsc_base_verbose to 1, so that a refused single copy "
+        "is told with cause and cure (level, default: 0)",
+        MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_LOCAL,
+        &component->verbose);
+    component->serialize_polling = true;
+    (void) mca_base_component_var_register(
+        version, "serialize_polling",
+        "One thread polls at a time, others return at once (bool; off makes them wait for their "
+        "turn, only to measure what it brings)",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
+        &component->serialize_polling);
+    component->learn_roads = true;
+    (void) mca_base_component_var_register(
+        version, "learn",
+        "Learn from large transfers which road is fastest: single copy by one process, by both, or "
+        "shared memory (bool; off: by both from cooperate_limit up)",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY,
+        &component->learn_roads);
+    component->huge_pages = false;
+    (void) mca_base_component_var_register(
+        version, "huge_pages",
+        "Ask for huge pages for the shared memory; pays with a large fbox_size only, and a process "
+        "then uses at least one huge page (bool)",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY,
+        &component->huge_pages);
+}
+
 int mca_btl_sm_params_register(void)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
@@ -270,36 +315,7 @@ int mca_btl_sm_params_register(void)
         raw_free_list_max = 512;
     }
 
-    component->backing_directory = 0 == access("/dev/shm", W_OK)
-                                       ? "/dev/shm"
-                                       : opal_process_info.job_session_dir;
-    (void) mca_base_component_var_register(
-        version, "backing_directory",
-        "Directory on a local memory file system for the unnamed file that is the shared memory "
-        "(path; anonymous memory is used where it has no room)",
-        MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY,
-        &component->backing_directory);
-    component->serialize_polling = true;
-    (void) mca_base_component_var_register(
-        version, "serialize_polling",
-        "One thread polls at a time, others return at once (bool; off makes them wait for their "
-        "turn, only to measure what it brings)",
-        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
-        &component->serialize_polling);
-    component->learn_roads = true;
-    (void) mca_base_component_var_register(
-        version, "learn",
-        "Learn from large transfers which road is fastest: single copy by one process, by both, or "
-        "shared memory (bool; off: by both from cooperate_limit up)",
-        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY,
-        &component->learn_roads);
-    component->huge_pages = false;
-    (void) mca_base_component_var_register(
-        version, "huge_pages",
-        "Ask for huge pages for the shared memory; pays with a large fbox_size only, and a process "
-        "then uses at least one huge page (bool)",
-        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY,
-        &component->huge_pages);
+    register_switches(version);
 
     btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH;
     btl->btl_eager_limit = DEFAULT_EAGER_LIMIT;
@@ -382,6 +398,20 @@ static void settle_by_cost(uint32_t local_count)
     }
 }
 
+/** The single-copy component knows why it refuses a peer; who wants to hear from us wants that. */
+static void let_provider_speak(void)
+{
+    const int index = mca_base_var_find("opal", "smsc", "base", "verbose");
+    const int *now = NULL;
+    const int level = 1;
+
+    if (0 < mca_btl_sm_component.verbose && 0 <= index
+        && OPAL_SUCCESS == mca_base_var_get_value(index, &now, NULL, NULL) && NULL != now
+        && level > *now) {
+        (void) mca_base_var_set_value(index, &level, sizeof(level), MCA_BASE_VAR_SOURCE_SET, NULL);
+    }
+}
+
 /** @brief Fix what depends on the number of ranks on this node; before the segment is created. */
 void mca_btl_sm_params_settle(uint32_t local_count)
 {
@@ -395,6 +425,7 @@ void mca_btl_sm_params_settle(uint32_t local_count)
     component->fbox_max = (unsigned) raw.fbox_max;
     component->prefault_threads = (unsigned) raw.prefault_threads;
     component->small_box_size = local_count > MANY_RANKS ? 2048 : 4096;
+    let_provider_speak();
     settle_by_cost(local_count);
     component->fbox_size = (unsigned) power_of_two(raw.fbox_size);
     check_module();

@@ -58,6 +58,11 @@ int mca_btl_sm_copy_range(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, u
     }
     mca_btl_sm_count(&mca_btl_sm_component.stats.single_copy_failed, 1);
     if (++ep->smsc_failures >= REFUSED_AFTER) {
+        if (!ep->smsc_refused) {
+            mca_btl_sm_tell("peer %u (pid %d): large messages: streamed through shared memory from "
+                            "now on: %d single copies in a row have failed",
+                            ep->proc->proc_name.vpid, ep->pid, (int) ep->smsc_failures);
+        }
         ep->smsc_refused = true;
     }
     return rc;
