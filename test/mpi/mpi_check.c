@@ -41,6 +41,8 @@ static int tests_done;
 static int tests_failed;
 static _Atomic uint64_t failures;
 static uint64_t failures_reported;
+static _Atomic uint64_t checked_pieces; /* buffers compared with what had to be in them */
+static _Atomic uint64_t checked_bytes;
 static _Atomic int fail_lines;
 static char phase[160] = "start";
 static unsigned watchdog_s = 120;
@@ -412,9 +414,22 @@ static void check_expected_pvars(void)
     }
 }
 
+/* How much a run has looked at: a fault that stopped all traffic would leave nothing wrong either. */
+static void report_checked(void)
+{
+    uint64_t mine[2] = {atomic_load(&checked_pieces), atomic_load(&checked_bytes)};
+    uint64_t all[2] = {0, 0};
+    CHK(MPI_Reduce(mine, all, 2, MPI_UINT64_T, MPI_SUM, 0, report_comm));
+    if (0 == chk_rank) {
+        print_line("# checked %llu bytes in %llu messages", (unsigned long long) all[1],
+                   (unsigned long long) all[0]);
+    }
+}
+
 int chk_report(void)
 {
     check_expected_pvars();
+    report_checked();
     if (chk_failures() != failures_reported) {
         chk_result("no failure outside a named check");
     }
@@ -523,6 +538,12 @@ void chk_fill(const chk_msg_t *m, size_t off, void *p, size_t len)
 }
 
 /* The slow path: find the first wrong byte, count all, and say what the bytes look like. */
+static void count_checked(size_t len)
+{
+    atomic_fetch_add_explicit(&checked_pieces, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&checked_bytes, len, memory_order_relaxed);
+}
+
 static void report_difference(const chk_msg_t *m, size_t off, const unsigned char *p, size_t len)
 {
     const uint64_t key = key_of(m);
@@ -556,6 +577,7 @@ bool chk_verify(const chk_msg_t *m, size_t off, const void *p, size_t len)
     const size_t start = off;
     const size_t end = off + len;
     bool same = true;
+    count_checked(len);
     for (; off < end && 0 != (off & 7); off++) {
         same = same && *in++ == byte_of(key, off);
     }
@@ -1229,6 +1251,7 @@ bool chk_layout_verify(const chk_layout_t *l, const void *p, const chk_msg_t *m,
         out_of_memory(span);
     }
     memset(want, CHK_POISON_BYTE, span);
+    count_checked(got);
     layout_write(l, want, m, got);
     bool same = 0 == memcmp(want, p, span);
     if (!same) {
