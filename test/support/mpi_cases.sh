@@ -163,9 +163,12 @@ STATUS=0           # expected exit status, or "any"
 LIMIT=120          # seconds
 FOREIGN=0          # 1: the program prints no TAP
 WITHIN_MS=0        # if not 0, the time in which a job must end after a rank was killed
+LEFTOVERS=all      # "ours": Open MPI's launcher was killed and could not remove its own folders
 
 listing() {
-    find /dev/shm "$JOB_TMP" -mindepth 1 2>/dev/null | sort
+    find /dev/shm "$JOB_TMP" -mindepth 1 2>/dev/null | sort |
+        if [ "$LEFTOVERS" = all ]; then cat; else grep -Ev "^$JOB_TMP/(ompi|prte|pmix|openmpi)"; fi
+    [ "$LEFTOVERS" = all ] || return 0
     # Without a /dev/shm of our own there are others' files too; theirs may change at any time.
     find /tmp -mindepth 1 -maxdepth 1 \( -name 'ompi.*' -o -name 'prte.*' -o -name 'pmix*' -o -name 'vader*' \
         -o -name 'sm_segment*' \) -newer "$WORK/stamp" -user "$(id -un)" 2>/dev/null | sort
@@ -287,6 +290,7 @@ run_case() {
         comm -13 "$WORK/before" "$WORK/after" | grep -E "^(/dev/shm|$JOB_TMP)/" | sort -r |
             while IFS= read -r f; do rm -rf -- "$f"; done
     fi
+    [ "$LEFTOVERS" = all ] || rm -rf -- "${JOB_TMP:?}"/*
     local what="end, exit status"
     [ "$STDERR" != empty ] || what+=", empty stderr"
     what+=", no process and no file left"
@@ -300,7 +304,8 @@ run_case() {
 }
 
 settings() { # back to plain: no refusal, no further parameters
-    MCA=() WRAP=() PREFIX_CMD=() PLUGIN_PATH="" LABEL=$1 STDERR=empty IGNORE="" STATUS=0 LIMIT=120 FOREIGN=0 WITHIN_MS=0
+    MCA=() WRAP=() PREFIX_CMD=() PLUGIN_PATH="" LABEL=$1 STDERR=empty IGNORE="" STATUS=0 LIMIT=120
+    FOREIGN=0 WITHIN_MS=0 LEFTOVERS=all
     [ "$LEVEL" != long ] || LIMIT=1500
     unset SMX_TEST_MEMFD SMX_EXPECT_PVAR
     default_params
