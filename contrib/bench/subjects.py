@@ -44,7 +44,7 @@ SUBJECTS = {s.name: s for s in [
     Subject("ours-nocoop", "ours, no cooperation",
             args=[*SM, *QUIET, "--mca", "smsc", "cma", "--mca", "btl_sm_cooperate_limit", "0"],
             ours=("mca_smsc_cma.so", "mca_btl_sm.so"), hint="contrib/setup builds it"),
-    Subject("ucx", "UCX (posix + cma)", args=["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any",
+    Subject("ucx", "UCX (posix + cma)", args=[*BUILTIN, "--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any",
                                             "--mca", "opal_common_ucx_devices", "any"],
             env={"UCX_TLS": "posix,cma,self", "UCX_WARN_UNUSED_ENV_VARS": "n"},
             hint="an Open MPI configured --with-ucx (contrib/setup builds it so)"),

@@ -496,6 +496,29 @@ static void section_fresh(const size_t *sizes, size_t n)
     chk_result("untouched pages are sent as zeros and received into");
 }
 
+/* Limits follow from what a rank measures at its start; the ranks of a node must come to the same all the same. */
+static void section_limits(const size_t *sizes, size_t n)
+{
+    static const char *const names[] = {"btl_sm_eager_limit", "btl_sm_rndv_eager_limit",
+                                        "btl_sm_max_send_size", "btl_sm_single_copy_limit",
+                                        "btl_sm_cooperate_chunk"};
+    (void) sizes;
+    (void) n;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        uint64_t mine = 0;
+        uint64_t least = 0;
+        uint64_t most = 0;
+        (void) chk_cvar(names[i], &mine);
+        CHK(MPI_Allreduce(&mine, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD));
+        CHK(MPI_Allreduce(&mine, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD));
+        if (least != most) {
+            chk_fail("%s is %llu here, %llu to %llu elsewhere", names[i], (unsigned long long) mine,
+                     (unsigned long long) least, (unsigned long long) most);
+        }
+    }
+    chk_result("all ranks of a node have the same limits");
+}
+
 int main(int argc, char **argv)
 {
     typedef void section_fn(const size_t *, size_t);
@@ -504,17 +527,12 @@ int main(int argc, char **argv)
         section_fn *run;
         size_t max_quick; /* sections whose cost grows fast are cut short in quick runs */
     } sections[] = {
-        {"modes", section_modes, SIZE_MAX},
-        {"unaligned", section_unaligned, 262144},
-        {"bigger", section_bigger, 1048577},
-        {"sendrecv", section_sendrecv, SIZE_MAX},
-        {"persistent", section_persistent, 1048577},
-        {"window", section_window, SIZE_MAX},
-        {"truncate", section_truncate, 1048577},
-        {"bottom", section_bottom, 1048577},
-        {"edge", section_edge, 1048577},
-        {"self", section_self, 262145},
-        {"fresh", section_fresh, 1048577},
+        {"limits", section_limits, SIZE_MAX},     {"modes", section_modes, SIZE_MAX},
+        {"unaligned", section_unaligned, 262144}, {"bigger", section_bigger, 1048577},
+        {"sendrecv", section_sendrecv, SIZE_MAX}, {"persistent", section_persistent, 1048577},
+        {"window", section_window, SIZE_MAX},     {"truncate", section_truncate, 1048577},
+        {"bottom", section_bottom, 1048577},      {"edge", section_edge, 1048577},
+        {"self", section_self, 262145},           {"fresh", section_fresh, 1048577},
     };
     chk_init(argc, argv, MPI_THREAD_SINGLE);
     const char *only = chk_opt("only", NULL);

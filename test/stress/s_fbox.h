@@ -328,7 +328,7 @@ static int fbox_and_count(actor_t *actor)
     if (!actor_barrier(actor)) {
         return 1;
     }
-    /* a short run, or one that was cut short, need not have seen everything: the rarest comes once in some 500 */
+    /* a short run, or one that was cut short, need not have seen everything */
     if (0 == rc && 0 == actor->index && 0 == *actor_word(actor, 1)
         && 5000 <= ((const fbox_plan_t *) actor->plan)->messages
         && 0 == ((const fbox_plan_t *) actor->plan)->switch_after

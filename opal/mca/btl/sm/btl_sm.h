@@ -73,6 +73,9 @@ typedef struct mca_btl_sm_modex_t {
     uint32_t vpid;
     uint32_t node;      /* the launcher's number of the node, UINT32_MAX if unknown */
     uint32_t node_name; /* hash of the node's name */
+    uint32_t
+        single_copy_ns; /* what a single copy costs, as this process has measured it; 0 refused */
+    uint32_t padding;
     uint64_t cpus[MCA_BTL_SM_CPU_WORDS];
     char directory[128];
 } mca_btl_sm_modex_t;
@@ -292,9 +295,11 @@ struct mca_btl_sm_component_t {
         uint32_t capacity;
     } free_boxes[2]; /* given back: small ones, large ones */
     uint64_t cpus_of_all[MCA_BTL_SM_CPU_WORDS];
-    uint32_t local_count; /* ranks of our job on this node */
-    bool unlisted;        /* the runtime's list of this node's ranks is another node's */
-    bool named;           /* the segment's file has a name at the moment */
+    uint32_t local_count;    /* ranks of our job on this node */
+    uint32_t single_copy_ns; /* the own figure; after start that of the node's first rank counts */
+    bool agreed;             /* on the limits, with the other ranks of this node */
+    bool unlisted;           /* the runtime's list of this node's ranks is another node's */
+    bool named;              /* the segment's file has a name at the moment */
     char *name;
 
     /* --- loss of peers --- */
@@ -350,6 +355,7 @@ uint32_t mca_btl_sm_calibrate_single_copy(void);
 /* btl_sm_params.c */
 int mca_btl_sm_params_register(void);
 void mca_btl_sm_params_settle(uint32_t local_count);
+void mca_btl_sm_params_agree(uint32_t single_copy_ns);
 
 /* btl_sm_progress.c */
 int mca_btl_sm_component_progress(void);

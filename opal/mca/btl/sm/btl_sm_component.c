@@ -49,6 +49,7 @@ static int component_open(void)
 
     component->segment_fd = -1;
     component->epoll_fd = -1;
+    component->agreed = false;
     OBJ_CONSTRUCT(&component->admission, opal_mutex_t);
     OBJ_CONSTRUCT(&component->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&component->pending_endpoints, opal_list_t);
@@ -129,10 +130,10 @@ static mca_btl_base_module_t **component_init(int *count_out, bool progress_thre
     if (NULL == modules) {
         return NULL;
     }
-    if (OPAL_SUCCESS != mca_btl_sm_segment_create(component, local_count)
-        || OPAL_SUCCESS != mca_btl_sm_frag_init(component)) {
+    if (OPAL_SUCCESS != mca_btl_sm_segment_create(component, local_count)) {
         goto out_segment;
     }
+    component->modex.single_copy_ns = component->single_copy_ns;
     mca_btl_sm_endpoint_locate(component);
     component->active = calloc(component->modex.cell_count, sizeof(*component->active));
     component->parked = calloc(component->modex.cell_count, sizeof(*component->parked));

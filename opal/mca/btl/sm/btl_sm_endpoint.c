@@ -177,6 +177,23 @@ static int receive_modex(opal_proc_t *proc, int tries, mca_btl_sm_modex_t *modex
     return OPAL_SUCCESS;
 }
 
+void mca_btl_sm_endpoint_agree(size_t count, opal_proc_t **procs)
+{
+    opal_proc_t *self = opal_proc_local_get(), *first = self;
+    mca_btl_sm_modex_t modex;
+
+    for (size_t i = 0; i < count; ++i) {
+        if (procs[i]->proc_name.jobid == self->proc_name.jobid
+            && procs[i]->proc_name.vpid < first->proc_name.vpid
+            && mca_btl_sm_endpoint_known_local(procs[i])) {
+            first = procs[i];
+        }
+    }
+    if (first != self && OPAL_SUCCESS == receive_modex(first, 1, &modex)) {
+        mca_btl_sm_params_agree(modex.single_copy_ns);
+    }
+}
+
 /** Cell of our segment for a peer: fixed for our own job, first free one for others. */
 static uint32_t assign_cell(mca_btl_sm_component_t *component, opal_proc_t *proc,
                             const mca_btl_sm_modex_t *modex)

@@ -50,6 +50,12 @@ void mca_btl_sm_endpoint_retire(mca_btl_sm_endpoint_t *ep);
  */
 void mca_btl_sm_endpoint_locate(mca_btl_sm_component_t *component);
 
+/**
+ * @brief Agree on limits with the other ranks of this job and node: those of the first of them hold.
+ * Called with the first peers that are added, which the upper layers do all at once.
+ */
+void mca_btl_sm_endpoint_agree(size_t count, opal_proc_t **procs);
+
 /** @brief Is this process known to run on this node? Both ends come to the same answer. */
 bool mca_btl_sm_endpoint_known_local(const opal_proc_t *proc);
 

@@ -27,6 +27,13 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct op
                      struct mca_btl_base_endpoint_t **peers, opal_bitmap_t *reachability)
 {
     (void) btl;
+    if (!mca_btl_sm_component.agreed) {
+        mca_btl_sm_component.agreed = true;
+        mca_btl_sm_endpoint_agree(nprocs, procs);
+        if (OPAL_SUCCESS != mca_btl_sm_frag_init(&mca_btl_sm_component)) {
+            return OPAL_ERR_OUT_OF_RESOURCE;
+        }
+    }
     for (size_t i = 0; i < nprocs; ++i) {
         bool self = procs[i] == opal_proc_local_get();
         int rc;

@@ -342,12 +342,39 @@ int mca_btl_sm_params_register(void)
     return OPAL_SUCCESS;
 }
 
-/** Defaults that the user has not set follow from the machine and the number of ranks. */
-static void settle_by_cost(uint32_t local_count)
+/** Sizes of the roads that the user has not set. */
+static void settle_roads(bool slow)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     mca_btl_base_module_t *btl = &mca_btl_sm.super;
-    uint32_t cost = NULL == mca_smsc ? 0 : mca_btl_sm_calibrate_single_copy();
+
+    if (!user_set(index_of_single_copy_limit)) {
+        /* Where learning begins; what is not eager is longer than that in any case. */
+        component->single_copy_limit = slow ? SLOW_EAGER_LIMIT : DEFAULT_SINGLE_COPY_LIMIT;
+    }
+    if (!user_set(index_of_cooperate_chunk)) {
+        component->cooperate_chunk = slow ? SLOW_COOPERATE_CHUNK : DEFAULT_COOPERATE_CHUNK;
+    }
+    if (!user_set(index_of_max_send_size)) {
+        btl->btl_max_send_size = slow ? SLOW_MAX_SEND_SIZE : DEFAULT_MAX_SEND_SIZE;
+    }
+    if (!user_set(index_of_eager_limit)) {
+        size_t most = btl_sm_fbox_max_payload((uint32_t) power_of_two(raw.fbox_size));
+
+        btl->btl_eager_limit = DEFAULT_EAGER_LIMIT;
+        if (slow && most > DEFAULT_EAGER_LIMIT) {
+            btl->btl_eager_limit = SLOW_EAGER_LIMIT < most + 128 ? SLOW_EAGER_LIMIT : most;
+        }
+        if (!user_set(index_of_rndv_eager_limit)) {
+            btl->btl_rndv_eager_limit = btl->btl_eager_limit;
+        }
+    }
+}
+
+/** Defaults that the user has not set follow from the machine and the number of ranks. */
+static void settle_by_cost(uint32_t local_count, uint32_t cost)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     /* With more ranks than cores the peer seldom runs at the same time; then one copy by whoever runs
      * beats two, and small boxes stay in the cache. */
@@ -355,10 +382,6 @@ static void settle_by_cost(uint32_t local_count)
     bool slow = 0 == cost || (cost > SLOW_SINGLE_COPY_NS && !crowded);
 
     component->slow_single_copy = slow;
-    component->alone_chunk = component->cooperate_chunk;
-    if (cost > SLOW_SINGLE_COPY_NS && !user_set(index_of_cooperate_chunk)) {
-        component->alone_chunk = SLOW_ALONE_CHUNK;
-    }
     component->strict_limit = user_set(index_of_single_copy_limit);
     if (!user_set(index_of_fbox_size)) {
         raw.fbox_size = slow ? SLOW_FBOX_SIZE : DEFAULT_FBOX_SIZE;
@@ -369,33 +392,16 @@ static void settle_by_cost(uint32_t local_count)
             raw.fbox_size = CROWDED_FBOX_SIZE;
         }
     }
+    component->fbox_size = (unsigned) power_of_two(raw.fbox_size);
     if (local_count > MANY_RANKS && !user_set(index_of_fbox_max)) {
         component->fbox_max = MANY_FBOX_MAX;
     }
-    if (!slow) {
-        return;
+    settle_roads(slow);
+    component->alone_chunk = component->cooperate_chunk;
+    if (cost > SLOW_SINGLE_COPY_NS && !user_set(index_of_cooperate_chunk)) {
+        component->alone_chunk = SLOW_ALONE_CHUNK;
     }
-    if (!user_set(index_of_single_copy_limit)) {
-        /* Where learning begins; what is not eager is longer than that in any case. */
-        component->single_copy_limit = SLOW_EAGER_LIMIT;
-    }
-    if (!user_set(index_of_cooperate_chunk)) {
-        component->cooperate_chunk = SLOW_COOPERATE_CHUNK;
-    }
-    if (!user_set(index_of_max_send_size)) {
-        btl->btl_max_send_size = SLOW_MAX_SEND_SIZE;
-    }
-    if (!user_set(index_of_eager_limit)) {
-        size_t most = btl_sm_fbox_max_payload((uint32_t) power_of_two(raw.fbox_size));
-
-        btl->btl_eager_limit = SLOW_EAGER_LIMIT < most + 128 ? SLOW_EAGER_LIMIT : most;
-        if (btl->btl_eager_limit < DEFAULT_EAGER_LIMIT) {
-            btl->btl_eager_limit = DEFAULT_EAGER_LIMIT;
-        }
-        if (!user_set(index_of_rndv_eager_limit)) {
-            btl->btl_rndv_eager_limit = btl->btl_eager_limit;
-        }
-    }
+    check_module();
 }
 
 /** The single-copy component knows why it refuses a peer; who wants to hear from us wants that. */
@@ -426,7 +432,13 @@ void mca_btl_sm_params_settle(uint32_t local_count)
     component->prefault_threads = (unsigned) raw.prefault_threads;
     component->small_box_size = local_count > MANY_RANKS ? 2048 : 4096;
     let_provider_speak();
-    settle_by_cost(local_count);
-    component->fbox_size = (unsigned) power_of_two(raw.fbox_size);
-    check_module();
+    component->single_copy_ns = NULL == mca_smsc ? 0 : mca_btl_sm_calibrate_single_copy();
+    settle_by_cost(local_count, component->single_copy_ns);
+}
+
+/** @brief Take the figure of the node's first rank for the own one: all must come to the same limits,
+ *  on machines that lie between fast and slow too. Before anything depends on them. */
+void mca_btl_sm_params_agree(uint32_t single_copy_ns)
+{
+    settle_by_cost(mca_btl_sm_component.local_count, single_copy_ns);
 }
