@@ -69,7 +69,7 @@ def _curve(axes, rows, label, colour, convert, style="-"):
     if not rows:
         return
     x = [r["size_bytes"] for r in rows]
-    axes.plot(x, [convert(r, r["median"]) for r in rows], style, color=colour, label=label,
+    axes.plot(x, [convert(r, r["median"]) for r in rows], linestyle=style, color=colour, label=label,
               linewidth=1.4, marker="." if len(rows) < 40 else None, markersize=4)
     if all(r["low"] is not None for r in rows):
         axes.fill_between(x, [convert(r, r["low"]) for r in rows],
