@@ -41,13 +41,16 @@ int mca_btl_sm_frag_init(mca_btl_sm_component_t *component)
 {
     int rc = frag_list(&component->frags_control, MCA_BTL_SM_CONTROL_SIZE, -1);
 
+    /* Open MPI's emulation of get has the answer as long as the asker's btl_max_send_size allows. */
+    if (component->largest_frag < mca_btl_sm.super.btl_max_send_size) {
+        component->largest_frag = mca_btl_sm.super.btl_max_send_size;
+    }
     if (OPAL_SUCCESS == rc) {
         rc = frag_list(&component->frags_eager, mca_btl_sm.super.btl_eager_limit,
                        component->free_list_max);
     }
     if (OPAL_SUCCESS == rc) {
-        rc = frag_list(&component->frags_max, mca_btl_sm.super.btl_max_send_size,
-                       component->free_list_max);
+        rc = frag_list(&component->frags_max, component->largest_frag, component->free_list_max);
     }
     if (OPAL_SUCCESS == rc) {
         rc = opal_free_list_init(&component->xfer_list, sizeof(mca_btl_sm_xfer_t), 64,
@@ -67,7 +70,7 @@ mca_btl_sm_frag_t *mca_btl_sm_frag_get(mca_btl_sm_endpoint_t *ep, size_t size)
         home = &component->frags_control;
     } else if (size <= mca_btl_sm.super.btl_eager_limit) {
         home = &component->frags_eager;
-    } else if (size <= mca_btl_sm.super.btl_max_send_size) {
+    } else if (size <= component->largest_frag) {
         home = &component->frags_max;
     } else {
         return NULL;

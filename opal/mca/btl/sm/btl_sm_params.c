@@ -382,6 +382,8 @@ static void settle_by_cost(uint32_t local_count, uint32_t cost)
     bool slow = 0 == cost || (cost > SLOW_SINGLE_COPY_NS && !crowded);
 
     component->slow_single_copy = slow;
+    /* Jobs that meet agree on nothing: a peer may have come to the other result. */
+    component->largest_frag = SLOW_MAX_SEND_SIZE;
     component->strict_limit = user_set(index_of_single_copy_limit);
     if (!user_set(index_of_fbox_size)) {
         raw.fbox_size = slow ? SLOW_FBOX_SIZE : DEFAULT_FBOX_SIZE;
