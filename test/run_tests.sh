@@ -10,8 +10,8 @@
 # LEVEL  check   what needs no MPI job, in its short form (make check)
 #        all     everything but the long forms (test/run)
 #        long    everything, in its long form
-#        faults  test/faults, in full
-#        soak    test/soak, for SMX_SOAK_SECONDS
+#        faults  test/faults and test/hosts, in full
+#        soak    test/soak, for SMX_SOAK_SECONDS (20 s of it belong to "all")
 #
 # A test is a TAP program in test/GROUP: see contrib/HACKING.md, "Adding a test". Environment for each:
 # SMX_LEVEL (check, long, faults, soak), SMX_SEED, SMX_BUILD_DIR, SMX_SOURCE_DIR, TMPDIR (an empty folder).
@@ -20,7 +20,7 @@ set -u
 export LC_ALL=C
 
 readonly GROUPS_CHECK="lint driver unit proc stress model fuzz"
-readonly GROUPS_REST="mpi external plugins faults setup stock graft"
+readonly GROUPS_REST="mpi external plugins faults hosts soak setup stock graft"
 readonly SCALE=${SMX_TIME_SCALE:-1} # multiplies every timeout, for slow machines and valgrind
 
 SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P) || exit 2
@@ -58,7 +58,7 @@ esac
 group_dir() { if [ "$1" = lint ]; then echo "$SOURCE/contrib/lint"; else echo "$SOURCE/test/$1"; fi; }
 
 all_groups() {
-    local known=" $GROUPS_CHECK $GROUPS_REST soak support " dir name
+    local known=" $GROUPS_CHECK $GROUPS_REST support " dir name
     printf '%s\n' $GROUPS_CHECK $GROUPS_REST
     for dir in "$SOURCE"/test/*/; do
         name=$(basename "$dir")
@@ -73,6 +73,7 @@ level_groups() {
     case $LEVEL in
         check) printf '%s\n' $GROUPS_CHECK ;;
         all | long) all_groups ;;
+        faults) printf '%s\n' faults hosts ;;
         *) echo "$LEVEL" ;;
     esac
 }
