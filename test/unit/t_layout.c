@@ -5,7 +5,7 @@
  * Unit test of btl_sm_layout.h: what lies in shared memory has the places that are published, and
  * no two kinds of writers share a pair of cache lines.
  *
- * The numbers below are the layout of version 3. If one changes, BTL_SM_LAYOUT_VERSION must too.
+ * The numbers below are the layout of this version. If one changes, BTL_SM_LAYOUT_VERSION must too.
  */
 #include "btl_sm_layout.h"
 

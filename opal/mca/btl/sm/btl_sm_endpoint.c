@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "opal/constants.h"
@@ -32,6 +33,11 @@
  *  between them in microseconds: 0.2 s in all. */
 #define MODEX_TRIES    100
 #define MODEX_PAUSE_US 2000
+
+/** How long to wait until a peer of the own job has tried to map our segment, and the pause between
+ *  two looks, nanoseconds. It does so in the same phase of MPI_Init, hence soon or never. */
+#define ANSWER_WAIT_NS  (10ll * 1000 * 1000 * 1000)
+#define ANSWER_PAUSE_NS (50l * 1000)
 
 static struct btl_sm_cell *cell_at(struct btl_sm_segment_hdr *hdr, uint32_t cell)
 {
@@ -227,6 +233,47 @@ static uint32_t assign_cell(mca_btl_sm_component_t *component, opal_proc_t *proc
     return cell;
 }
 
+/** Leave word for a peer of the own job, which may have mapped our segment, that we cannot map its. */
+static void refuse(mca_btl_sm_component_t *component, const opal_proc_t *proc,
+                   const mca_btl_sm_modex_t *modex)
+{
+    if (proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid
+        && modex->local_rank < component->local_count
+        && NULL == component->by_cell[modex->local_rank]) {
+        btl_sm_store_release(BTL_SM_EDGE_CELL,
+                             &cell_at(component->my_segment, modex->local_rank)->peer_nonce,
+                             BTL_SM_PEER_REFUSED);
+    }
+}
+
+bool mca_btl_sm_endpoint_mutual(mca_btl_sm_endpoint_t *ep, bool *decided_out)
+{
+    const struct timespec pause = {.tv_sec = 0, .tv_nsec = ANSWER_PAUSE_NS};
+    struct timespec now;
+    long long start;
+    uint64_t word;
+
+    *decided_out = true;
+    if (ep->foreign || NO_CELL == ep->peer_cell) {
+        return true;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    start = now.tv_sec * 1000000000ll + now.tv_nsec;
+    for (;;) {
+        word = btl_sm_load_acquire(BTL_SM_EDGE_CELL, &cell_at(ep->peer, ep->peer_cell)->peer_nonce);
+        if (0 != word) {
+            return BTL_SM_PEER_REFUSED != word;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec * 1000000000ll + now.tv_nsec - start > ANSWER_WAIT_NS
+            || mca_btl_sm_fault_gone(ep)) {
+            *decided_out = false;
+            return true;
+        }
+        (void) nanosleep(&pause, NULL);
+    }
+}
+
 /** Tell a peer of another job that we are here. */
 static void announce(mca_btl_sm_endpoint_t *ep)
 {
@@ -296,6 +343,9 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
         }
     }
     if (0 != posix_memalign((void **) &ep, 128, (sizeof(*ep) + 127) & ~(size_t) 127)) {
+        if (!self) {
+            refuse(component, proc, &modex);
+        }
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     memset(ep, 0, sizeof(*ep));
@@ -329,6 +379,7 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
                         "descriptors nor by a name",
                         proc->proc_name.vpid, modex.pid);
         mca_btl_sm_endpoint_destroy(ep);
+        refuse(component, proc, &modex);
         return rc;
     }
     ep->peer = ep->map;
@@ -349,6 +400,7 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
     OPAL_THREAD_UNLOCK(&component->lock);
     if (NO_CELL == ep->my_cell) {
         mca_btl_sm_endpoint_destroy(ep);
+        refuse(component, proc, &modex);
         return OPAL_ERR_UNREACH;
     }
     if (!ep->foreign && component->modex.local_rank < ep->peer_local) {

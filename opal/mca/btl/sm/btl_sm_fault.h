@@ -43,4 +43,10 @@ void mca_btl_sm_fault_lost(mca_btl_sm_endpoint_t *ep, const char *why);
  */
 void mca_btl_sm_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/** Attempts to get memory that a peer's message needs here, and the pause between them in microseconds.
+ *  A message cannot be refused any more; a process that is short of memory may get some when others
+ *  have gone on. After 0.2 s the peer is given up, with the cause. */
+#define MCA_BTL_SM_MEMORY_TRIES    100
+#define MCA_BTL_SM_MEMORY_PAUSE_US 2000
+
 #endif /* MCA_BTL_SM_FAULT_H */

@@ -153,18 +153,21 @@ _Static_assert(128 + 256 + 128 + 128 == sizeof(struct btl_sm_board), "board");
 _Static_assert(384 == offsetof(struct btl_sm_board, claim), "claim has a pair of its own");
 _Static_assert(512 == offsetof(struct btl_sm_board, done), "the helper has a pair of its own");
 
+/** In place of a nonce, which is odd: the peer's segment cannot be mapped. */
+#define BTL_SM_PEER_REFUSED UINT64_C(2)
+
 /**
  * Cell of one peer in the segment of its owner.
  *
  * | field | line | written by | read by | kind | edge |
  * |---|---|---|---|---|---|
- * | peer_nonce | 0-1 | owner, when it adds the peer | peer, when it looks for its cell | atomic | CELL |
+ * | peer_nonce | 0-1 | owner, when it adds the peer | peer, when it adds the owner or looks for its cell | atomic | CELL |
  * | box | 0-1 | owner, with its first message | peer, after the doorbell | atomic | CELL |
  * | tail | 2-3 | peer, in release | owner | atomic | FBOX_SPACE |
  * | board | .. | see there | | | |
  */
 struct btl_sm_cell {
-    btl_sm_atomic64_t peer_nonce; /* nonce[0] of the peer's segment, 0 = free */
+    btl_sm_atomic64_t peer_nonce; /* nonce[0] of the peer's segment, 0 = free or not tried yet */
     btl_sm_atomic64_t box;        /* packed reference of the first fast box, 0 = none yet */
     uint8_t pad0[BTL_SM_LINE_PAIR - 16];
     btl_sm_atomic64_t tail; /* running count of bytes that the peer has given back */

@@ -23,6 +23,45 @@
 #include "btl_sm_frag.h"
 #include "btl_sm_segment.h"
 
+/** Of the peers just added keep those that have added us, too. */
+static int keep_mutual(size_t nprocs, struct opal_proc_t **procs,
+                       struct mca_btl_base_endpoint_t **peers, opal_bitmap_t *reachability)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    bool own_job = false, all_decided = true;
+
+    for (size_t i = 0; i < nprocs; ++i) {
+        bool decided;
+        int rc;
+
+        if (procs[i] == opal_proc_local_get()) {
+            continue;
+        }
+        own_job = own_job || procs[i]->proc_name.jobid == OPAL_PROC_MY_NAME.jobid;
+        if (NULL == peers[i]) {
+            continue;
+        }
+        if (!mca_btl_sm_endpoint_mutual(peers[i], &decided)) {
+            mca_btl_sm_endpoint_destroy(peers[i]);
+            peers[i] = NULL;
+            continue;
+        }
+        all_decided = all_decided && decided;
+        rc = NULL == reachability ? OPAL_SUCCESS : opal_bitmap_set_bit(reachability, (int) i);
+        if (OPAL_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    /* Whoever of our job needed the name has used it: from here on a kill leaves nothing behind. What
+     * peers of other jobs need stays, for nobody tells us when they have used it. */
+    if (own_job && all_decided) {
+        OPAL_THREAD_LOCK(&component->admission);
+        mca_btl_sm_segment_withdraw_name(component);
+        OPAL_THREAD_UNLOCK(&component->admission);
+    }
+    return OPAL_SUCCESS;
+}
+
 static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **peers, opal_bitmap_t *reachability)
 {
@@ -35,29 +74,17 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct op
         }
     }
     for (size_t i = 0; i < nprocs; ++i) {
-        bool self = procs[i] == opal_proc_local_get();
-        int rc;
-
         peers[i] = NULL;
         /* Where processes of other jobs (spawned, connected) run is not always known to Open MPI;
          * the attempt shows. */
-        if (!self && !mca_btl_sm_endpoint_known_local(procs[i])
+        if (procs[i] != opal_proc_local_get() && !mca_btl_sm_endpoint_known_local(procs[i])
             && procs[i]->proc_name.jobid == OPAL_PROC_MY_NAME.jobid) {
             continue;
         }
-        rc = mca_btl_sm_endpoint_admit(procs[i], &peers[i]);
-        if (OPAL_ERR_OUT_OF_RESOURCE == rc) {
-            return rc;
-        }
         /* A peer without a road is no error: another transport serves it. */
-        if (OPAL_SUCCESS == rc && !self && NULL != reachability) {
-            rc = opal_bitmap_set_bit(reachability, (int) i);
-            if (OPAL_SUCCESS != rc) {
-                return rc;
-            }
-        }
+        (void) mca_btl_sm_endpoint_admit(procs[i], &peers[i]);
     }
-    return OPAL_SUCCESS;
+    return keep_mutual(nprocs, procs, peers, reachability);
 }
 
 static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,

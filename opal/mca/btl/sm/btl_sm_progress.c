@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "opal/constants.h"
 #include "opal/runtime/opal_progress.h"
@@ -56,6 +57,24 @@
 #define SLEEP_FIRST_NS 200000l
 #define SLEEP_MOST_NS  2000000l
 
+/** Room for `need` bytes of a message in parts. */
+static bool room_for_parts(mca_btl_sm_endpoint_t *ep, size_t need)
+{
+    for (int tries = 0; tries < MCA_BTL_SM_MEMORY_TRIES; ++tries) {
+        size_t capacity = 0 == tries ? 2 * need : need;
+        unsigned char *grown = realloc(ep->parts, capacity);
+
+        if (NULL != grown) {
+            ep->parts = grown;
+            ep->parts_capacity = capacity;
+            return true;
+        }
+        (void) usleep(MCA_BTL_SM_MEMORY_PAUSE_US);
+    }
+    mca_btl_sm_fault_lost(ep, "there is no memory here for its message");
+    return false;
+}
+
 /** A piece of a message that is longer than a record. Returns false if it makes no sense. */
 static bool collect_part(mca_btl_sm_endpoint_t *ep, const unsigned char *payload, size_t len)
 {
@@ -64,15 +83,9 @@ static bool collect_part(mca_btl_sm_endpoint_t *ep, const unsigned char *payload
     if (len > ((size_t) 1 << 30) - ep->parts_length) {
         return false;
     }
-    if (ep->parts_length + len > ep->parts_capacity) {
-        size_t capacity = 2 * (ep->parts_length + len);
-        unsigned char *grown = realloc(ep->parts, capacity);
-
-        if (NULL == grown) {
-            return false;
-        }
-        ep->parts = grown;
-        ep->parts_capacity = capacity;
+    if (ep->parts_length + len > ep->parts_capacity
+        && !room_for_parts(ep, ep->parts_length + len)) {
+        return false;
     }
     memcpy(ep->parts + ep->parts_length, payload, len);
     ep->parts_length += len;

@@ -13,6 +13,7 @@
  */
 #include "opal_config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -506,6 +508,41 @@ int mca_btl_sm_segment_alloc(mca_btl_sm_component_t *component, size_t size, uin
     return OPAL_SUCCESS;
 }
 
+/**
+ * Remove names of this user whose owners were killed while they were published, which is during a
+ * part of MPI_Init. An owner holds a lock on its file; the kernel lets go of it with the process.
+ */
+static void sweep(const char *directory, uint32_t uid)
+{
+    char prefix[32];
+    struct dirent *entry;
+    DIR *dir = opendir(directory);
+
+    if (NULL == dir) {
+        return;
+    }
+    (void) snprintf(prefix, sizeof(prefix), "openmpi-sm.%u.", uid);
+    while (NULL != (entry = readdir(dir))) {
+        struct stat st;
+        int fd;
+
+        if (0 != strncmp(entry->d_name, prefix, strlen(prefix))) {
+            continue;
+        }
+        fd = openat(dirfd(dir), entry->d_name,
+                    O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+        if (0 > fd) {
+            continue;
+        }
+        if (0 == fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+            && 0 == flock(fd, LOCK_EX | LOCK_NB)) {
+            (void) unlinkat(dirfd(dir), entry->d_name, 0);
+        }
+        close(fd);
+    }
+    (void) closedir(dir);
+}
+
 void mca_btl_sm_segment_publish_name(mca_btl_sm_component_t *component)
 {
     char from[32];
@@ -518,6 +555,8 @@ void mca_btl_sm_segment_publish_name(mca_btl_sm_component_t *component)
     if (NULL == path) {
         return;
     }
+    sweep(component->modex.directory, component->modex.uid);
+    (void) flock(component->segment_fd, LOCK_EX | LOCK_NB);
     (void) snprintf(from, sizeof(from), "/proc/self/fd/%d", component->segment_fd);
     /* linkat fails if the name exists, so a planted file is never taken for ours. */
     if (0 != linkat(AT_FDCWD, from, AT_FDCWD, path, AT_SYMLINK_FOLLOW)) {
@@ -544,12 +583,14 @@ bool mca_btl_sm_segment_needs_name(const mca_btl_sm_modex_t *a, const mca_btl_sm
            || a->user_ns != b->user_ns;
 }
 
-/** Is this descriptor the file that the modex describes? */
-static bool same_file(int fd, const mca_btl_sm_modex_t *modex)
+/** Is this descriptor the file that the modex describes? Another mount may show it under another
+ *  device number, but nobody can make a second file of this inode number while the first is there. */
+static bool same_file(int fd, const mca_btl_sm_modex_t *modex, bool by_name)
 {
     struct stat st;
 
-    return 0 == fstat(fd, &st) && S_ISREG(st.st_mode) && (uint64_t) st.st_dev == modex->device
+    return 0 == fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+           && (by_name || (uint64_t) st.st_dev == modex->device)
            && (uint64_t) st.st_ino == modex->inode && (uint64_t) st.st_size >= modex->segment_size;
 }
 
@@ -593,22 +634,17 @@ static int open_by_name(const mca_btl_sm_modex_t *modex)
 int mca_btl_sm_segment_attach(const mca_btl_sm_modex_t *own, const mca_btl_sm_modex_t *modex,
                               struct btl_sm_segment_hdr **map_out)
 {
+    const bool by_name = mca_btl_sm_segment_needs_name(modex, own);
     struct btl_sm_segment_hdr *hdr;
-    int fd = -1;
+    int fd = by_name ? open_by_name(modex) : open_by_descriptor(modex);
 
-    if (!mca_btl_sm_segment_needs_name(modex, own)) {
-        fd = open_by_descriptor(modex);
-        if (0 <= fd && !same_file(fd, modex)) {
-            close(fd);
-            fd = -1;
-        }
-    } else {
-        fd = open_by_name(modex);
+    if (0 <= fd && !same_file(fd, modex, by_name)) {
+        close(fd);
+        fd = -1;
     }
     if (0 > fd) {
         return OPAL_ERR_UNREACH;
     }
-    /* Another pid namespace may show the file under other device numbers, but not another nonce. */
     hdr = mmap(NULL, modex->segment_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (MAP_FAILED == (void *) hdr) {

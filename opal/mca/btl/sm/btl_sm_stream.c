@@ -15,6 +15,7 @@
 
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "opal/constants.h"
 
@@ -28,6 +29,10 @@ static int add_job(mca_btl_sm_endpoint_t *ep, uint32_t kind, uint64_t id, uint64
 {
     mca_btl_sm_job_t *job = OBJ_NEW(mca_btl_sm_job_t);
 
+    for (int tries = 1; NULL == job && tries < MCA_BTL_SM_MEMORY_TRIES; ++tries) {
+        (void) usleep(MCA_BTL_SM_MEMORY_PAUSE_US);
+        job = OBJ_NEW(mca_btl_sm_job_t);
+    }
     if (NULL == job) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -143,7 +148,11 @@ bool mca_btl_sm_stream_pulled(mca_btl_sm_endpoint_t *ep, const unsigned char *by
     if (0 == pull.length || pull.length > UINT64_MAX - pull.address) {
         return false;
     }
-    return OPAL_SUCCESS == add_job(ep, BTL_SM_REC_STREAM, pull.id, pull.address, 0, pull.length);
+    if (OPAL_SUCCESS != add_job(ep, BTL_SM_REC_STREAM, pull.id, pull.address, 0, pull.length)) {
+        mca_btl_sm_fault_lost(ep, "there is no memory here for its transfer");
+        return false;
+    }
+    return true;
 }
 
 /** The transfer that a key in a record names, or NULL if it is over. */
