@@ -553,13 +553,20 @@ typedef struct state_t {
     int64_t heap;
 } state_t;
 
-/* Ranks of a spawned job may be noticed to be gone a little later than their job ended. */
-static state_t state_now(void)
+/*
+ * Processes of a spawned job may end some time after they have disconnected, seconds on a busy machine;
+ * until then they cost descriptors. Waits for that: a second, longer while there are more than most.
+ */
+static state_t state_now(unsigned most)
 {
-    const double until = chk_now() + 0.5;
-    while (chk_now() < until) {
-        int flag;
-        CHK(MPI_Iprobe(MPI_ANY_SOURCE, TAG + 99, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE));
+    const double start = chk_now();
+    double spent = 0;
+    while (spent < 1 || (spent < 15 && chk_open_fds() > most)) {
+        for (int i = 0; i < 100; i++) {
+            int flag;
+            CHK(MPI_Iprobe(MPI_ANY_SOURCE, TAG + 99, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE));
+        }
+        spent = chk_now() - start;
     }
     malloc_trim(0); /* what was freed is no growth */
     return (state_t) {chk_rss_kib(), chk_open_fds(), heap_bytes()};
@@ -576,7 +583,7 @@ static void soak(double seconds, bool toggle, state_t *warm_out)
         CHK(MPI_Bcast(&spent, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD));
         chk_watchdog(120);
         if (!warm && spent > seconds / 4) {
-            *warm_out = state_now();
+            *warm_out = state_now(UINT32_MAX);
             warm = true;
         }
         if (spent > seconds) {
@@ -645,7 +652,7 @@ static void check_heap(void)
 
 static void report_state(const state_t *warm)
 {
-    const state_t end = state_now();
+    const state_t end = state_now(warm->fds);
     const int64_t heap = end.heap > warm->heap ? (end.heap - warm->heap) / 1024 : 0;
     const int64_t grown = (int64_t) end.rss - (int64_t) warm->rss;
     uint64_t mine[6] = {warm->rss,

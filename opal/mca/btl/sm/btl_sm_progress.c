@@ -427,6 +427,9 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     if (!component->oversubscribed || component->idle < component->idle_spin) {
         return;
     }
+    /* From here on each call may cost a time slice: so many calls as on a quiet machine are minutes. The
+     * look at the clock in there is nothing to that. */
+    (void) mca_btl_sm_fault_poll();
     if (own_work || component->idle < component->idle_spin + YIELDS_FIRST) {
         /* A peer has to do something that does not wake us (take from a full box, finish a chunk):
          * let it run, but look again soon. */
@@ -465,7 +468,6 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     }
     mca_btl_sm_count(&component->stats.naps, 1);
     btl_sm_wake_sleep(component->my_segment, nap);
-    (void) mca_btl_sm_fault_poll();
 }
 
 /** This thread is inside progress; a callback may call it again. */
