@@ -32,6 +32,7 @@
 #include "btl_sm_doorbell.h"
 #include "btl_sm_fbox.h"
 #include "btl_sm_learn.h"
+#include "btl_sm_modex.h"
 #include "btl_sm_visit.h"
 #include "btl_sm_wake.h"
 
@@ -40,45 +41,6 @@ BEGIN_C_DECLS
 /** Messages up to this many bytes (with the upper layer's header) are control messages: a
  *  descriptor for them is never refused. ob1 before 5.0.11 waits for ever otherwise. */
 #define MCA_BTL_SM_CONTROL_SIZE 512
-
-/** CPUs that the oversubscription test can tell apart. */
-#define MCA_BTL_SM_CPU_WORDS 16
-
-/** How a process offers its segment to its peers. */
-enum {
-    MCA_BTL_SM_OFFER_NAMED = 1,      /* the file can be given a name for peers that need one */
-    MCA_BTL_SM_OFFER_UNDUMPABLE = 2, /* its descriptor table is closed to peers */
-};
-
-/** What a process tells its peers through the modex. Fixed width; checked on receipt. */
-typedef struct mca_btl_sm_modex_t {
-    uint64_t magic;
-    uint32_t layout_version;
-    uint32_t size;
-    uint64_t segment_size;
-    uint64_t nonce[2];
-    uint64_t device;
-    uint64_t inode;
-    uint64_t pid_ns;
-    uint64_t user_ns;
-    uint64_t start_time; /* of the process, in clock ticks since boot */
-    int32_t pid;
-    int32_t fd;
-    uint32_t uid;
-    uint32_t flags;
-    uint32_t local_rank;
-    uint32_t cell_count;
-    uint32_t
-        jobid; /* whose record this is: PMIx has been seen to mix them up, see receive_modex() */
-    uint32_t vpid;
-    uint32_t node;      /* the launcher's number of the node, UINT32_MAX if unknown */
-    uint32_t node_name; /* hash of the node's name */
-    uint32_t
-        single_copy_ns; /* what a single copy costs, as this process has measured it; 0 refused */
-    uint32_t padding;
-    uint64_t cpus[MCA_BTL_SM_CPU_WORDS];
-    char directory[128];
-} mca_btl_sm_modex_t;
 
 struct mca_btl_sm_frag_t;
 struct mca_btl_sm_xfer_t;

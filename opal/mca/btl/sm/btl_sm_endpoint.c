@@ -107,24 +107,6 @@ bool mca_btl_sm_endpoint_known_local(const opal_proc_t *proc)
     return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) && !mca_btl_sm_component.unlisted;
 }
 
-/** Does this record make sense, and is it the record of this process? */
-static bool plausible(const mca_btl_sm_modex_t *modex, size_t size, const opal_process_name_t *name,
-                      bool *stranger)
-{
-    *stranger = false;
-    /* Another component of the same name may run in the peer: its bytes mean something else. */
-    if (sizeof(*modex) != size || BTL_SM_MAGIC != modex->magic || sizeof(*modex) != modex->size
-        || BTL_SM_LAYOUT_VERSION != modex->layout_version || modex->uid != (uint32_t) geteuid()
-        || modex->cell_count > BTL_SM_MAX_CELLS || modex->segment_size > (UINT64_C(1) << 44)
-        || modex->segment_size
-               < sizeof(struct btl_sm_segment_hdr) + modex->cell_count * sizeof(struct btl_sm_cell)
-        || 0 == modex->nonce[0] || 0 >= modex->pid) {
-        return false;
-    }
-    *stranger = modex->jobid != name->jobid || modex->vpid != name->vpid;
-    return !*stranger;
-}
-
 /**
  * Fetch and check the modex of a peer.
  *
@@ -135,38 +117,37 @@ static bool plausible(const mca_btl_sm_modex_t *modex, size_t size, const opal_p
  */
 static int receive_modex(opal_proc_t *proc, int tries, mca_btl_sm_modex_t *modex_out)
 {
-    mca_btl_sm_modex_t *modex = NULL;
-    bool stranger = false;
-    bool right;
+    enum btl_sm_modex_rc answer = BTL_SM_MODEX_OK;
+    void *bytes = NULL;
     size_t size = 0;
     int rc;
 
     do {
-        if (NULL != modex) {
-            free(modex);
-            modex = NULL;
+        if (BTL_SM_MODEX_OK != answer) {
             (void) usleep(MODEX_PAUSE_US);
         }
+        bytes = NULL;
         if (mca_btl_sm_endpoint_known_local(proc)) {
-            OPAL_MODEX_RECV(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name,
-                            (void **) &modex, &size);
+            OPAL_MODEX_RECV(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name, &bytes,
+                            &size);
         } else {
             /* Nobody has told us where it runs. The node's server knows all that run here; do not
              * wait for anyone else. Whether its segment can be attached shows whether this is its
              * node. */
-            uint8_t *bytes = NULL;
-
             OPAL_MODEX_RECV_IMMEDIATE(rc, &mca_btl_sm_component.super.btl_version, &proc->proc_name,
-                                      &bytes, &size);
-            modex = (mca_btl_sm_modex_t *) (void *) bytes;
+                                      (uint8_t **) &bytes, &size);
         }
-        if (OPAL_SUCCESS != rc || NULL == modex) {
-            free(modex);
+        if (OPAL_SUCCESS != rc || NULL == bytes) {
+            free(bytes);
             return OPAL_ERR_UNREACH;
         }
-        right = plausible(modex, size, &proc->proc_name, &stranger);
-    } while (!right && stranger && --tries > 0);
-    if (!right) {
+        answer = btl_sm_modex_accept(bytes, size, (uint32_t) geteuid(), proc->proc_name.jobid,
+                                     proc->proc_name.vpid, modex_out);
+        free(bytes);
+    } while (BTL_SM_MODEX_STRANGER == answer && --tries > 0);
+    if (BTL_SM_MODEX_OK != answer) {
+        const bool stranger = BTL_SM_MODEX_STRANGER == answer;
+
         if (stranger) {
             mca_btl_sm_tell("PMIx mixes rank %u up with another process", proc->proc_name.vpid);
         } else {
@@ -174,12 +155,8 @@ static int receive_modex(opal_proc_t *proc, int tries, mca_btl_sm_modex_t *modex
                             "user's",
                             proc->proc_name.vpid);
         }
-        free(modex);
         return stranger ? OPAL_ERR_TEMP_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
     }
-    modex->directory[sizeof(modex->directory) - 1] = '\0';
-    *modex_out = *modex;
-    free(modex);
     return OPAL_SUCCESS;
 }
 
@@ -373,7 +350,7 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
     if (mca_btl_sm_segment_needs_name(&component->modex, &modex)) {
         mca_btl_sm_segment_publish_name(component);
     }
-    rc = mca_btl_sm_segment_attach(&component->modex, &modex, &ep->map);
+    rc = mca_btl_sm_segment_attach(&component->modex, &modex, &ep->map, &ep->peer_local);
     if (OPAL_SUCCESS != rc) {
         mca_btl_sm_tell("peer %u (pid %d): not served: no road to its memory, neither by its "
                         "descriptors nor by a name",
@@ -385,7 +362,6 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
     ep->peer = ep->map;
     ep->map_size = modex.segment_size;
     ep->peer_cells = modex.cell_count;
-    ep->peer_local = ep->peer->local_cells;
     if (proc->proc_name.jobid != OPAL_PROC_MY_NAME.jobid) {
         ep->foreign = true;
         OBJ_RETAIN(proc);

@@ -632,7 +632,7 @@ static int open_by_name(const mca_btl_sm_modex_t *modex)
 }
 
 int mca_btl_sm_segment_attach(const mca_btl_sm_modex_t *own, const mca_btl_sm_modex_t *modex,
-                              struct btl_sm_segment_hdr **map_out)
+                              struct btl_sm_segment_hdr **map_out, uint32_t *local_out)
 {
     const bool by_name = mca_btl_sm_segment_needs_name(modex, own);
     struct btl_sm_segment_hdr *hdr;
@@ -650,11 +650,7 @@ int mca_btl_sm_segment_attach(const mca_btl_sm_modex_t *own, const mca_btl_sm_mo
     if (MAP_FAILED == (void *) hdr) {
         return OPAL_ERR_UNREACH;
     }
-    if (BTL_SM_MAGIC != hdr->magic || BTL_SM_LAYOUT_VERSION != hdr->layout_version
-        || hdr->nonce[0] != modex->nonce[0] || hdr->nonce[1] != modex->nonce[1]
-        || hdr->segment_size != modex->segment_size || sizeof(*hdr) != hdr->hdr_size
-        || sizeof(struct btl_sm_cell) != hdr->cell_size || sizeof(*hdr) != hdr->cell_offset
-        || hdr->cell_count != modex->cell_count || hdr->local_cells > hdr->cell_count) {
+    if (!btl_sm_segment_check(hdr, modex, local_out)) {
         (void) munmap(hdr, modex->segment_size);
         return OPAL_ERR_UNREACH;
     }

@@ -60,11 +60,12 @@ bool mca_btl_sm_segment_needs_name(const mca_btl_sm_modex_t *a, const mca_btl_sm
 /**
  * @brief Map a peer's segment and check that it is the right one.
  * @param[in]  own    our modex
- * @param[in]  modex  the peer's, checked for size and version
- * @param[out] map_out  start of the mapping
+ * @param[in]  modex  the peer's, accepted
+ * @param[out] map_out    start of the mapping
+ * @param[out] local_out  cells of the peer's own job
  * @return OPAL_SUCCESS, OPAL_ERR_UNREACH (no road to it: another transport has to serve that peer)
  */
 int mca_btl_sm_segment_attach(const mca_btl_sm_modex_t *own, const mca_btl_sm_modex_t *modex,
-                              struct btl_sm_segment_hdr **map_out);
+                              struct btl_sm_segment_hdr **map_out, uint32_t *local_out);
 
 #endif /* MCA_BTL_SM_SEGMENT_H */
