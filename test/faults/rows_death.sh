@@ -36,6 +36,25 @@ deadly() { # settings for a job that is to die: any status, any message, an end 
     STDERR=any STATUS=any LIMIT=60 WITHIN_MS=10000
 }
 
+# A name whose owner was killed goes with the next job that needs names; one whose owner lives stays.
+sweep_names() {
+    local dead=/dev/shm/openmpi-sm.$UID.dead alive=/dev/shm/openmpi-sm.$UID.alive owner
+    settings "beside names of the dead"
+    have_unshare "names of the dead" "-p -f" || return 0
+    (flock -x 9 && exec sleep 100) 9>"$alive" &
+    owner=$!
+    sleep 0.2
+    # shellcheck disable=SC2016
+    PREFIX_CMD=(sh -c ': >"$0" && exec "$@"' "$dead")
+    WRAP=(unshare -p -f --kill-child)
+    job 2 m_sizes --max=5000 --only=sendrecv
+    holds "the name of a dead owner is gone" test ! -e "$dead"
+    holds "the name of a living one is not" test -e "$alive"
+    kill "$owner" 2>/dev/null
+    wait "$owner" 2>/dev/null
+    rm -f "$alive" "$dead"
+}
+
 row_kills() {
     local traffic deed i n=0
     for ((i = 1; i <= KILLS; i++)); do
@@ -64,6 +83,7 @@ row_kills() {
             n=$((n + 1))
         done
     fi
+    sweep_names
     note "$n kills"
 }
 

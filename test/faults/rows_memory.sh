@@ -104,26 +104,28 @@ memory_group() {
     holds "the memory group can be removed" test ! -d "$group"
 }
 
-# The Nth request of a plugin for memory, blocks or a descriptor fails on one rank, for all N that there are.
+# The Nth request of a plugin for memory, blocks or a descriptor fails on one rank, for all N that there are. Two ranks
+# that have a core each ask for more than three that have not.
 row_allocations() {
-    local count n
+    local count n np
     [ -e "$RANK_FAULT" ] || { skip_case "allocations" "test/faults/librank_fault is not built" && return; }
-    settings "allocations are counted"
-    : >"$WORK/count" && chmod 666 "$WORK/count"
-    WRAP=("$MPI_TESTS/on_ranks" 1 env LD_PRELOAD="$RANK_FAULT" SMX_FAULT_COUNT="$WORK/count" --)
-    job 3 m_sizes --max=90000 --only=modes
-    count=$(sort -n "$WORK/count" | tail -n 1)
-    holds "the plugins ask for memory (${count:-0} times)" test "${count:-0}" -ge 20
-    for ((n = 1; n <= ${count:-0}; n++)); do
-        its_turn 11 || continue
-        settings "allocation $n fails on rank 1"
-        LIMIT=40
-        mca btl sm,self,tcp
-        WRAP=("$MPI_TESTS/on_ranks" 1 env LD_PRELOAD="$RANK_FAULT" SMX_FAULT="fail:$n" --)
-        STDERR=lines:12
-        job 3 m_sizes --max=90000 --only=modes
+    for np in 2 3; do
+        settings "allocations are counted"
+        rm -f "$WORK/count"
+        WRAP=("$MPI_TESTS/on_ranks" 1 env LD_PRELOAD="$RANK_FAULT" SMX_FAULT_COUNT="$WORK/count" --)
+        job $np m_sizes --max=90000 --only=modes
+        count=$(sort -n "$WORK/count" | tail -n 1)
+        holds "the plugins ask for memory (${count:-0} times)" test "${count:-0}" -ge 20
+        for ((n = 1; n <= ${count:-0}; n++)); do
+            its_turn 19 || continue
+            settings "allocation $n fails on rank 1"
+            mca btl sm,self,tcp
+            WRAP=("$MPI_TESTS/on_ranks" 1 env LD_PRELOAD="$RANK_FAULT" SMX_FAULT="fail:$n" --)
+            STDERR=lines:12
+            job $np m_sizes --max=90000 --only=modes
+        done
+        note "$count allocations in one of $np ranks"
     done
-    note "$count allocations"
 }
 
 # Another user has filled the directory with files, links, sockets and folders of our kind of name, and while the job runs
@@ -140,9 +142,11 @@ row_planted() {
     find /dev/shm -user 65533 -printf '%p %y %s %l\n' | sort >"$WORK/planted"
     LABEL="beside planted files"
     job 3 m_sizes --max=90000 --only=modes
-    LABEL="beside planted files, rank 1 in a pid namespace"
-    WRAP=("$MPI_TESTS/on_ranks" 1 unshare -p -f --kill-child --mount-proc --)
-    expect smsc_cma_endpoints:4:4
+    # The other ranks' names stay for as long as they wait for one from rank 1, whose /dev/shm is another.
+    LABEL="beside planted files, rank 1 in a pid namespace with a /dev/shm of its own"
+    mca btl sm,self,tcp
+    wrap_namespaces 1 pid mnt
+    expect smsc_cma_endpoints:2:2
     job 3 m_sizes --max=90000 --only=modes
     kill "$planter" 2>/dev/null
     wait "$planter" 2>/dev/null

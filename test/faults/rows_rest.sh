@@ -16,7 +16,7 @@ rest_rows() {
 }
 
 row_many_to_one() {
-    local np=16
+    local np=8
     [ $FULL = 0 ] || np=64
     LIMIT=600
     LABEL="many to one"
@@ -24,7 +24,7 @@ row_many_to_one() {
     LABEL="many to one, no large boxes, few descriptors"
     mca btl_sm_fbox_max 0
     mca btl_sm_free_list_max 16
-    job 8 m_flood --count=$((FULL ? 100 : 20))
+    job $((FULL ? 8 : 4)) m_flood --count=$((FULL ? 100 : 10))
 }
 
 row_rings() {
