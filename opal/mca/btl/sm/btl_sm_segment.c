@@ -26,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -57,6 +58,8 @@
 #if !defined(MADV_POPULATE_WRITE)
 #    define MADV_POPULATE_WRITE 23
 #endif
+
+#define TMPFS_MAGIC 0x01021994ul /* linux/magic.h, which old systems do not install */
 
 #define SMALL_PAGE 4096ul
 
@@ -602,6 +605,17 @@ static int open_by_descriptor(const mca_btl_sm_modex_t *modex)
     return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
+/** Is the owner's directory another one than that of the same path here? Only tmpfs is known to show a
+ *  file and its directory under one device number; elsewhere the name is waited for. */
+static bool other_directory(const mca_btl_sm_modex_t *modex)
+{
+    struct statfs fs;
+    struct stat st;
+
+    return 0 == statfs(modex->directory, &fs) && TMPFS_MAGIC == (unsigned long) fs.f_type
+           && 0 == stat(modex->directory, &st) && (uint64_t) st.st_dev != modex->device;
+}
+
 static int open_by_name(const mca_btl_sm_modex_t *modex)
 {
     struct timespec now, nap = {.tv_sec = 0, .tv_nsec = 200 * 1000};
@@ -609,7 +623,7 @@ static int open_by_name(const mca_btl_sm_modex_t *modex)
     char *path;
     int fd;
 
-    if (!(modex->flags & MCA_BTL_SM_OFFER_NAMED)) {
+    if (!(modex->flags & MCA_BTL_SM_OFFER_NAMED) || other_directory(modex)) {
         return -1;
     }
     path = name_of(modex->directory, modex->uid, modex->nonce);
