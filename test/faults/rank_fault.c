@@ -10,6 +10,7 @@
  *   undumpable:MS     it becomes so MS milliseconds after its PMIx_Init, in the middle of traffic
  *   net               it enters a network namespace of its own after PMIx_Init. An earlier moment
  *                     would cut it off from its launcher, whose socket stays open this way
+ *   slow:MS           it takes MS milliseconds to open a segment by its name, which stays for so long
  *   fail:N            the Nth allocation (memory, file blocks, descriptor) that one of our plugins
  *                     asks for fails, no other one
  *
@@ -196,8 +197,17 @@ int fallocate(int fd, int mode, off_t offset, off_t len)
     return NEXT(fallocate)(fd, mode, offset, len);
 }
 
+static void nap_ms(long ms)
+{
+    struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    while (0 != nanosleep(&nap, &nap)) {
+    }
+}
+
 int open(const char *path, int flags, ...)
 {
+    const char *slow = NULL == strstr(path, "/openmpi-sm.") ? NULL : asked("slow");
     mode_t mode = 0;
 
     if (0 != (flags & (O_CREAT | O_TMPFILE))) {
@@ -210,6 +220,9 @@ int open(const char *path, int flags, ...)
     if (FAILS()) {
         errno = EMFILE;
         return -1;
+    }
+    if (NULL != slow) {
+        nap_ms(atol(slow));
     }
     return NEXT(open)(path, flags, mode);
 }
@@ -244,11 +257,7 @@ long syscall(long number, ...)
 
 static void *becomes_undumpable(void *arg)
 {
-    const long ms = (long) (intptr_t) arg;
-    struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    while (0 != nanosleep(&nap, &nap)) {
-    }
+    nap_ms((long) (intptr_t) arg);
     (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return NULL;
 }

@@ -131,8 +131,8 @@ row_allocations() {
 # Another user has filled the directory with files, links, sockets and folders of our kind of name, and while the job runs
 # he tries to open, move and replace what we make. Rank 1's namespace makes us publish names.
 row_planted() {
-    if [ "$(id -u)" != 0 ]; then
-        skip_case "files of another user" "needs a second user"
+    if [ "$(id -u)" != 0 ] || [ ! -e "$RANK_FAULT" ]; then
+        skip_case "files of another user" "needs a second user and test/faults/librank_fault"
         return
     fi
     local modes left
@@ -142,11 +142,10 @@ row_planted() {
     find /dev/shm -user 65533 -printf '%p %y %s %l\n' | sort >"$WORK/planted"
     LABEL="beside planted files"
     job 3 m_sizes --max=90000 --only=modes
-    # The other ranks' names stay for as long as they wait for one from rank 1, whose /dev/shm is another.
-    LABEL="beside planted files, rank 1 in a pid namespace with a /dev/shm of its own"
-    mca btl sm,self,tcp
-    wrap_namespaces 1 pid mnt
-    expect smsc_cma_endpoints:2:2
+    # Names are there for as long as rank 1 takes to open them.
+    LABEL="beside planted files, rank 1 in a pid namespace and slow"
+    WRAP=("$MPI_TESTS/on_ranks" 1 unshare -p -f --kill-child env LD_PRELOAD="$RANK_FAULT" SMX_FAULT=slow:500 --)
+    expect smsc_cma_endpoints:4:4
     job 3 m_sizes --max=90000 --only=modes
     kill "$planter" 2>/dev/null
     wait "$planter" 2>/dev/null

@@ -130,7 +130,7 @@ combination() {
 cut_off() {
     STATUS=any STDERR=any LIMIT=40
     job "$1" m_sizes --max=5000 --only=modes
-    holds "the job that has no road ends with a message" grep -qi "unable to reach\|unable to connect to the peer" "$WORK/err"
+    holds "the job that has no road ends with a message" grep -qi "unable to reach\|unable to connect to the peer\|an error occurred in" "$WORK/err"
 }
 
 row_isolated() {
