@@ -496,7 +496,7 @@ static void section_fresh(const size_t *sizes, size_t n)
     chk_result("untouched pages are sent as zeros and received into");
 }
 
-/* Limits follow from what a rank measures at its start; the ranks of a node must come to the same all the same. */
+/* Limits follow from what a rank measures at its start; the ranks of a node must come to the same. */
 static void section_limits(const size_t *sizes, size_t n)
 {
     static const char *const names[] = {"btl_sm_eager_limit", "btl_sm_rndv_eager_limit",

@@ -285,7 +285,7 @@ struct mca_btl_sm_component_t {
     size_t single_copy_limit;
     size_t cooperate_limit;
     size_t cooperate_chunk;
-    size_t alone_chunk; /* most bytes of one single copy without help, >= cooperate_chunk */
+    size_t alone_chunk;  /* most bytes of one single copy without help, >= cooperate_chunk */
     size_t largest_frag; /* longest message that any peer may expect us to send in one piece */
     size_t max_readers;
     size_t spin_looks;

@@ -223,7 +223,7 @@ static void refuse(mca_btl_sm_component_t *component, const opal_proc_t *proc,
     }
 }
 
-bool mca_btl_sm_endpoint_mutual(mca_btl_sm_endpoint_t *ep, bool *decided_out)
+bool mca_btl_sm_endpoint_mutual(mca_btl_sm_endpoint_t *ep, bool wait, bool *decided_out)
 {
     const struct timespec pause = {.tv_sec = 0, .tv_nsec = ANSWER_PAUSE_NS};
     struct timespec now;
@@ -242,7 +242,7 @@ bool mca_btl_sm_endpoint_mutual(mca_btl_sm_endpoint_t *ep, bool *decided_out)
             return BTL_SM_PEER_REFUSED != word;
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec * 1000000000ll + now.tv_nsec - start > ANSWER_WAIT_NS
+        if (!wait || now.tv_sec * 1000000000ll + now.tv_nsec - start > ANSWER_WAIT_NS
             || mca_btl_sm_fault_gone(ep)) {
             *decided_out = false;
             return true;

@@ -26,6 +26,7 @@ int mca_btl_sm_endpoint_admit(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out)
 /**
  * @brief Can the peer read what we write? It must have mapped our segment, as we have its.
  * @param[in]  ep           what mca_btl_sm_endpoint_admit() gave, not ourselves
+ * @param[in]  wait         the peer does the same at this moment, so wait for its answer
  * @param[out] decided_out  false if the peer has not answered within ten seconds, or has ended
  * @return false: it has tried and failed; another transport has to serve it, on both sides
  *
@@ -33,7 +34,7 @@ int mca_btl_sm_endpoint_admit(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out)
  * does not know us would wait for ever. Waits for peers of the own job only, which do the same at
  * this moment, in MPI_Init; a peer of another job answers in its own time, see "visitors".
  */
-bool mca_btl_sm_endpoint_mutual(mca_btl_sm_endpoint_t *ep, bool *decided_out);
+bool mca_btl_sm_endpoint_mutual(mca_btl_sm_endpoint_t *ep, bool wait, bool *decided_out);
 
 /**
  * @brief Add the processes of other jobs that have written themselves into our visitors' book.

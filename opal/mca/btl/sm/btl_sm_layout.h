@@ -161,7 +161,7 @@ _Static_assert(512 == offsetof(struct btl_sm_board, done), "the helper has a pai
  *
  * | field | line | written by | read by | kind | edge |
  * |---|---|---|---|---|---|
- * | peer_nonce | 0-1 | owner, when it adds the peer | peer, when it adds the owner or looks for its cell | atomic | CELL |
+ * | peer_nonce | 0-1 | owner, when it adds the peer | peer, when it adds the owner | atomic | CELL |
  * | box | 0-1 | owner, with its first message | peer, after the doorbell | atomic | CELL |
  * | tail | 2-3 | peer, in release | owner | atomic | FBOX_SPACE |
  * | board | .. | see there | | | |

@@ -41,7 +41,8 @@ static int keep_mutual(size_t nprocs, struct opal_proc_t **procs,
         if (NULL == peers[i]) {
             continue;
         }
-        if (!mca_btl_sm_endpoint_mutual(peers[i], &decided)) {
+        /* One peer alone is added by whoever has just met it; the other side may never do that. */
+        if (!mca_btl_sm_endpoint_mutual(peers[i], nprocs > 1, &decided)) {
             mca_btl_sm_endpoint_destroy(peers[i]);
             peers[i] = NULL;
             continue;
