@@ -33,7 +33,7 @@
 #define DEFAULT_FBOX_SIZE       (64 * 1024)
 
 /* Where a single copy costs more than this (nanoseconds), shared memory is faster at every size. */
-#define SLOW_SINGLE_COPY_NS       1500
+#define SLOW_SINGLE_COPY_NS       2200
 #define SLOW_EAGER_LIMIT          (32 * 1024 + 192) /* 32 KiB with ob1's header */
 #define SLOW_MAX_SEND_SIZE        32768
 #define SLOW_FBOX_SIZE            (256 * 1024)
