@@ -94,7 +94,7 @@ static struct param table[] = {
      SIZE_MAX, OPAL_INFO_LVL_4,
      "From this length up a get or put uses single copy, below it is streamed through shared "
      "memory "
-     "(bytes). Unless set, 4096, or what is not eager where a single copy is slow (above 1.5 us, "
+     "(bytes). Unless set, 4096, or what is not eager where a single copy is slow (above 2.2 us, "
      "measured at start)"},
     {"cooperate_limit", &mca_btl_sm_component.cooperate_limit, DEFAULT_COOPERATE_LIMIT, 0, SIZE_MAX,
      OPAL_INFO_LVL_4,
