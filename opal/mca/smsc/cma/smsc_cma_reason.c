@@ -227,7 +227,17 @@ static bool holds_more(pid_t pid)
            && 0 != (theirs[0] & ~mine[0]);
 }
 
-/** The files of a process belong to root while it is not dumpable (proc(5)). */
+/** Does a security module confine this process? */
+static bool is_confined(void)
+{
+    char label[1024];
+
+    return 0 < head_of("/proc/self/attr/current", label)
+           && 0 != strncmp("unconfined", label, strlen("unconfined")) && '\0' != label[0];
+}
+
+/** The files of a process belong to root while it is not dumpable (proc(5)). Of root's processes that
+ *  does not show; but reading is refused as well then, which Yama for one does not do. */
 static bool is_closed(pid_t pid)
 {
     unsigned long long id[4];
@@ -235,7 +245,11 @@ static bool is_closed(pid_t pid)
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%ld/status", (long) pid);
-    return status_of(pid, "Uid:", 10, id) && 0 == stat(path, &info) && info.st_uid != id[1];
+    if (status_of(pid, "Uid:", 10, id) && 0 == stat(path, &info) && info.st_uid != id[1]) {
+        return true;
+    }
+    snprintf(path, sizeof(path), "/proc/%ld/ns/user", (long) pid);
+    return 0 != stat(path, &info) && EACCES == errno && !is_confined();
 }
 
 static bool yama_is_on(void)
@@ -263,11 +277,11 @@ static smsc_cma_cause_t cause_of_denial(pid_t pid, smsc_cma_direction_t directio
     if (!same_user_namespace(pid)) {
         return SMSC_CMA_CAUSE_USER_NAMESPACE;
     }
-    if (is_closed(pid)) {
-        return SMSC_CMA_CAUSE_NOT_DUMPABLE;
-    }
     if (holds_more(pid)) {
         return SMSC_CMA_CAUSE_CAPABILITY;
+    }
+    if (is_closed(pid)) {
+        return SMSC_CMA_CAUSE_NOT_DUMPABLE;
     }
     return yama_is_on() ? SMSC_CMA_CAUSE_YAMA : SMSC_CMA_CAUSE_LSM;
 }
