@@ -597,12 +597,23 @@ static bool same_file(int fd, const mca_btl_sm_modex_t *modex, bool by_name)
            && (uint64_t) st.st_ino == modex->inode && (uint64_t) st.st_size >= modex->segment_size;
 }
 
+/** A handle first: opening for real what may be a stranger's terminal or pipe by now has effects. */
 static int open_by_descriptor(const mca_btl_sm_modex_t *modex)
 {
     char path[64];
+    int handle, fd = -1;
 
     (void) snprintf(path, sizeof(path), "/proc/%d/fd/%d", modex->pid, modex->fd);
-    return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    handle = open(path, O_PATH | O_CLOEXEC);
+    if (0 > handle) {
+        return -1;
+    }
+    if (same_file(handle, modex, false)) {
+        (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
+        fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    }
+    close(handle);
+    return fd;
 }
 
 /** Is the owner's directory another one than that of the same path here? Only tmpfs is known to show a
