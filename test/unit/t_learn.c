@@ -117,9 +117,28 @@ static void borrows(void)
     static const uint64_t slow[BTL_SM_ROADS] = {9000000, 1000000, 9000000};
 
     memset(&learn, 0, sizeof(learn));
-    (void) run(UINT64_C(1) << 25, 7, slow, 100, 1);
-    tap_same(btl_sm_learn_choose(&learn, UINT64_C(1) << 26, 7), 1,
-             "a very large size starts with what the next smaller one has learned");
+    (void) run(UINT64_C(1) << 20, 7, slow, 100, 1);
+    tap_same(btl_sm_learn_choose(&learn, UINT64_C(1) << 23, 7), 1,
+             "8 MiB start with what the next smaller size that was in use has learned");
+    memset(&learn, 0, sizeof(learn));
+    tap_same(btl_sm_learn_choose(&learn, UINT64_C(1) << 23, 4), 2,
+             "and with what may be used where nothing was");
+}
+
+/** Few transfers are very large: none is spent on trying before there were many. */
+static void very_large(void)
+{
+    static const uint64_t cost[BTL_SM_ROADS] = {300000, 100000, 200000};
+    const uint64_t size = UINT64_C(1) << 26;
+
+    memset(&learn, 0, sizeof(learn));
+    tap_same(run(size, 7, cost, 100, BTL_SM_ROAD_TOGETHER), 100,
+             "very large transfers are shared by both at first");
+    tap_ok(run(size, 7, cost, 20000, BTL_SM_ROAD_STREAM) > 15000,
+           "and take a faster road once bursts have found it");
+    memset(&learn, 0, sizeof(learn));
+    tap_same(run(size, 6, cost, 100, BTL_SM_ROAD_STREAM), 100,
+             "where both cannot, by the next road there is");
 }
 
 int main(void)
@@ -131,5 +150,6 @@ int main(void)
     outliers();
     masks();
     borrows();
+    very_large();
     return tap_done();
 }

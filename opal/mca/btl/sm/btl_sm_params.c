@@ -29,7 +29,7 @@
 #define DEFAULT_EAGER_LIMIT     4352 /* 4 KiB with ob1's header */
 #define DEFAULT_MAX_SEND_SIZE   16384
 #define DEFAULT_COOPERATE_LIMIT (64 * 1024)
-#define DEFAULT_COOPERATE_CHUNK (256 * 1024)
+#define DEFAULT_COOPERATE_CHUNK (512 * 1024)
 #define DEFAULT_FBOX_SIZE       (64 * 1024)
 
 /* Where a single copy costs more than this (nanoseconds), shared memory is faster at every size. */
