@@ -126,11 +126,14 @@ combination() {
     job "$np" m_sizes --max=70000 --only=modes
 }
 
+# What sm, or tcp as the last one asked, says then. Two nets of the same addresses make tcp connect to a stranger.
+CUT_OFF_SAYS="unable to reach\\|unable to connect to the peer\\|an error occurred in\\|cannot find a corresponding process"
+
 # No road at all between some ranks: the job ends, soon, and says which peer it cannot reach.
 cut_off() {
     STATUS=any STDERR=any LIMIT=40
     job "$1" m_sizes --max=5000 --only=modes
-    holds "the job that has no road ends with a message" grep -qi "unable to reach\|unable to connect to the peer\|an error occurred in" "$WORK/err"
+    holds "the job that has no road ends with a message" grep -qi "$CUT_OFF_SAYS" "$WORK/err"
 }
 
 row_isolated() {
