@@ -81,8 +81,10 @@ def windows():
     size = 100003
     memory = bytearray(size)
     window = MPI.Win.Create(memory, comm=COMM)
+    out = bytearray(pattern(RANK, size))
     window.Fence()
-    window.Put(bytearray(pattern(RANK, size)), RIGHT)
+    # The standard lets a put read its buffer until the epoch is closed: it must outlive the call.
+    window.Put(out, RIGHT)
     window.Fence()
     good = bytes(memory) == pattern(LEFT, size)
     got = bytearray(size)
