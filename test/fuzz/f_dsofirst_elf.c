@@ -10,58 +10,10 @@
  */
 #include "opal_config.h"
 
+#include "elf_image.h"
 #include "fuzz.h"
 
 #include "allocator_dsofirst_elf.h"
-
-#include <elf.h>
-#include <link.h>
-#include <stddef.h>
-
-#define SYMBOL "mca_smsc_cma_built_for"
-#define BASE   0x10000u
-
-/* All that a shared object needs for this, in the order of the file. */
-struct image {
-    ElfW(Ehdr) head;
-    ElfW(Phdr) segment[2];
-    ElfW(Sym) symbol[2];
-    ElfW(Shdr) section[3];
-    char names[32];
-    char series[8];
-};
-
-static void make(struct image *image)
-{
-    const uint16_t one = 1;
-
-    memset(image, 0, sizeof(*image));
-    memcpy(image->head.e_ident, ELFMAG, SELFMAG);
-    image->head.e_ident[EI_CLASS] = 8 == sizeof(void *) ? ELFCLASS64 : ELFCLASS32;
-    image->head.e_ident[EI_DATA] = 1 == *(const unsigned char *) &one ? ELFDATA2LSB : ELFDATA2MSB;
-    image->head.e_type = ET_DYN;
-    image->head.e_phoff = offsetof(struct image, segment);
-    image->head.e_phentsize = sizeof(image->segment[0]);
-    image->head.e_phnum = 2;
-    image->head.e_shoff = offsetof(struct image, section);
-    image->head.e_shentsize = sizeof(image->section[0]);
-    image->head.e_shnum = 3;
-    image->segment[0].p_type = PT_LOAD;
-    image->segment[0].p_vaddr = BASE;
-    image->segment[0].p_filesz = sizeof(*image);
-    image->section[1].sh_type = SHT_DYNSYM;
-    image->section[1].sh_link = 2;
-    image->section[1].sh_offset = offsetof(struct image, symbol);
-    image->section[1].sh_size = sizeof(image->symbol);
-    image->section[2].sh_type = SHT_STRTAB;
-    image->section[2].sh_offset = offsetof(struct image, names);
-    image->section[2].sh_size = sizeof(image->names);
-    image->symbol[1].st_name = 1;
-    image->symbol[1].st_shndx = 1;
-    image->symbol[1].st_value = BASE + offsetof(struct image, series);
-    memcpy(image->names + 1, SYMBOL, sizeof(SYMBOL));
-    memcpy(image->series, "5.0", 4);
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
@@ -74,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     char text[16];
 
     if (0 != (how & 1)) {
-        make(&image);
+        make_image(&image);
         size = sizeof(image);
         for (int i = 0; (how >> 2) > i && in.at < in.end; ++i) {
             const size_t at = fuzz_word(&in) % size, width = 1u << fuzz_byte(&in) % 4;

@@ -10,70 +10,17 @@
 
 #include "allocator_dsofirst_elf.h"
 
-#include <elf.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "elf_image.h"
 #include "rng.h"
 #include "tap.h"
 
-#define SYMBOL "mca_smsc_cma_built_for"
-#define OTHER  "mca_smsc_cma_component"
-#define SERIES "5.0"
-#define BASE   0x10000u /* the address that the segment is linked for */
-
-/* All that a shared object needs for this, in the order of the file. */
-struct image {
-    ElfW(Ehdr) head;
-    ElfW(Phdr) segment[2];
-    ElfW(Sym) symbol[3];
-    ElfW(Shdr) section[3];
-    char names[64];
-    char series[8];
-};
-
 static char *room;       /* pages, the last one without access */
 static size_t room_size; /* bytes before that page */
-
-static void make(struct image *image)
-{
-    const uint16_t one = 1;
-
-    memset(image, 0, sizeof(*image));
-    memcpy(image->head.e_ident, ELFMAG, SELFMAG);
-    image->head.e_ident[EI_CLASS] = 8 == sizeof(void *) ? ELFCLASS64 : ELFCLASS32;
-    image->head.e_ident[EI_DATA] = 1 == *(const unsigned char *) &one ? ELFDATA2LSB : ELFDATA2MSB;
-    image->head.e_type = ET_DYN;
-    image->head.e_phoff = offsetof(struct image, segment);
-    image->head.e_phentsize = sizeof(image->segment[0]);
-    image->head.e_phnum = 2;
-    image->head.e_shoff = offsetof(struct image, section);
-    image->head.e_shentsize = sizeof(image->section[0]);
-    image->head.e_shnum = 3;
-    image->segment[0].p_type = PT_LOAD;
-    image->segment[0].p_vaddr = BASE;
-    image->segment[0].p_filesz = sizeof(*image);
-    image->segment[0].p_memsz = sizeof(*image) + 100;
-    image->segment[1].p_type = PT_GNU_STACK;
-    image->section[1].sh_type = SHT_DYNSYM;
-    image->section[1].sh_link = 2;
-    image->section[1].sh_offset = offsetof(struct image, symbol);
-    image->section[1].sh_size = sizeof(image->symbol);
-    image->section[2].sh_type = SHT_STRTAB;
-    image->section[2].sh_offset = offsetof(struct image, names);
-    image->section[2].sh_size = sizeof(image->names);
-    memcpy(image->names + 1, OTHER, sizeof(OTHER));
-    memcpy(image->names + 1 + sizeof(OTHER), SYMBOL, sizeof(SYMBOL));
-    image->symbol[1].st_name = 1;
-    image->symbol[1].st_shndx = 1;
-    image->symbol[2].st_name = 1 + sizeof(OTHER);
-    image->symbol[2].st_shndx = 1;
-    image->symbol[2].st_value = BASE + offsetof(struct image, series);
-    memcpy(image->series, SERIES, sizeof(SERIES));
-}
 
 /* Size rounded down to what keeps the image aligned as a mapped file is, at the end of the room. */
 static const void *at_the_end(const void *bytes, size_t size)
@@ -97,7 +44,7 @@ static void sound_files(void)
     struct image image;
     char text[16];
 
-    make(&image);
+    make_image(&image);
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_OK,
              "a symbol that is there is found");
     tap_ok(0 == strcmp(text, SERIES), "its text is read");
@@ -109,12 +56,12 @@ static void sound_files(void)
              "a text that ends with the file instead of a zero is no error");
     tap_ok(0 == strcmp(text, "xxxxxxxx"), "it ends where the file ends");
 
-    make(&image);
+    make_image(&image);
     image.symbol[2].st_shndx = SHN_UNDEF;
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_NO_SYMBOL,
              "a symbol that the file wants from elsewhere is not its own");
     tap_ok('\0' == text[0], "no text without a symbol");
-    make(&image);
+    make_image(&image);
     image.names[sizeof(OTHER) + sizeof(SYMBOL)] = 'x';
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_NO_SYMBOL,
              "a name that only begins like the wanted one is another name");
@@ -125,37 +72,37 @@ static void other_files(void)
     struct image image;
     char text[16];
 
-    make(&image);
+    make_image(&image);
     tap_same(ask(&image, 0, text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_NOT_ELF,
              "an empty file is no shared object");
     image.head.e_ident[0] = '#';
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_NOT_ELF,
              "a script is no shared object");
-    make(&image);
+    make_image(&image);
     image.head.e_type = ET_REL;
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_NOT_ELF,
              "an object file is no shared object");
-    make(&image);
+    make_image(&image);
     image.head.e_ident[EI_CLASS] ^= ELFCLASS32 ^ ELFCLASS64;
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_NOT_ELF,
              "a shared object of another word size is none");
-    make(&image);
+    make_image(&image);
     image.head.e_ident[EI_DATA] ^= ELFDATA2LSB ^ ELFDATA2MSB;
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_NOT_ELF,
              "a shared object of another byte order is none");
-    make(&image);
+    make_image(&image);
     image.segment[0].p_type = PT_NULL;
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_TRUNCATED,
              "a file with nothing to load is damaged");
-    make(&image);
+    make_image(&image);
     image.segment[0].p_filesz += 1;
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_TRUNCATED,
              "a segment one byte longer than the file is damage");
-    make(&image);
+    make_image(&image);
     image.segment[0].p_offset = (ElfW(Off)) - 8;
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_TRUNCATED,
              "a segment whose end wraps around is damage");
-    make(&image);
+    make_image(&image);
     image.symbol[2].st_value = BASE + sizeof(image);
     tap_same(ask(&image, sizeof(image), text, sizeof(text)), ALLOCATOR_DSOFIRST_ELF_TRUNCATED,
              "a symbol beyond what the file fills is damage");
@@ -168,7 +115,7 @@ static void cut_files(void)
     char text[16];
     size_t good = 0, size;
 
-    make(&image);
+    make_image(&image);
     for (size = 0; sizeof(image) > size; size++) {
         good += ALLOCATOR_DSOFIRST_ELF_OK == ask(&image, size, text, sizeof(text));
     }
@@ -185,7 +132,7 @@ static void random_damage(void)
 
     for (long round = 0; rounds > round; round++) {
         struct image image;
-        make(&image);
+        make_image(&image);
         for (uint64_t left = 1 + rng_below(&rng, 6); 0 < left; left--) {
             ((unsigned char *) &image)[rng_below(&rng, sizeof(image))] = (unsigned char) rng_next(
                 &rng);

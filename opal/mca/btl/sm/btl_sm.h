@@ -17,6 +17,8 @@
 
 #include "opal_config.h"
 
+#include <time.h>
+
 #include "opal/class/opal_free_list.h"
 #include "opal/class/opal_list.h"
 #include "opal/class/opal_pointer_array.h"
@@ -257,11 +259,10 @@ struct mca_btl_sm_component_t {
         uint32_t capacity;
     } free_boxes[2]; /* given back: small ones, large ones */
     uint64_t cpus_of_all[MCA_BTL_SM_CPU_WORDS];
-    uint32_t local_count;    /* ranks of our job on this node */
-    uint32_t single_copy_ns; /* the own figure; after start that of the node's first rank counts */
-    bool agreed;             /* on the limits, with the other ranks of this node */
-    bool unlisted;           /* the runtime's list of this node's ranks is another node's */
-    bool named;              /* the segment's file has a name at the moment */
+    uint32_t local_count; /* ranks of our job on this node */
+    bool agreed;          /* on the limits, with the other ranks of this node */
+    bool unlisted;        /* the runtime's list of this node's ranks is another node's */
+    bool named;           /* the segment's file has a name at the moment */
     char *name;
 
     /* --- loss of peers --- */
@@ -312,12 +313,21 @@ static inline void mca_btl_sm_count(btl_sm_atomic64_t *counter, uint64_t add)
     }
 }
 
+/** The monotonic clock in nanoseconds. */
+static inline uint64_t mca_btl_sm_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
 /* btl_sm_calibrate.c */
 uint32_t mca_btl_sm_calibrate_single_copy(void);
 
 /* btl_sm_params.c */
 int mca_btl_sm_params_register(void);
-void mca_btl_sm_params_settle(uint32_t local_count);
+uint32_t mca_btl_sm_params_settle(uint32_t local_count);
 void mca_btl_sm_params_agree(uint32_t single_copy_ns);
 
 /* btl_sm_progress.c */

@@ -14,7 +14,6 @@
 #include "opal_config.h"
 
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "btl_sm.h"
@@ -35,16 +34,13 @@ uint32_t mca_btl_sm_calibrate_single_copy(void)
     uint64_t least = UINT32_MAX;
 
     for (int i = 0; i < TRIES; ++i) {
-        struct timespec start, end;
+        const uint64_t start = mca_btl_sm_now_ns();
         uint64_t ns;
 
-        clock_gettime(CLOCK_MONOTONIC, &start);
         if ((ssize_t) sizeof(to) != process_vm_readv(getpid(), &local, 1, &remote, 1, 0)) {
             return 0;
         }
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        ns = (uint64_t) (end.tv_sec - start.tv_sec) * 1000000000u + (uint64_t) end.tv_nsec
-             - (uint64_t) start.tv_nsec;
+        ns = mca_btl_sm_now_ns() - start;
         least = ns < least ? ns : least;
     }
     return least > 0 ? (uint32_t) least : 1;

@@ -115,12 +115,13 @@ static mca_btl_base_module_t **component_init(int *count_out, bool progress_thre
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     uint32_t local_count = 1 + opal_process_info.num_local_peers;
     mca_btl_base_module_t **modules;
+    uint32_t single_copy_ns;
     int rc;
 
     (void) progress_threads;
     (void) mpi_threads;
     *count_out = 0;
-    mca_btl_sm_params_settle(local_count);
+    single_copy_ns = mca_btl_sm_params_settle(local_count);
     component->demote = cpu_has_demote();
     if (NULL != mca_smsc) {
         mca_btl_sm_module_register_needed();
@@ -133,7 +134,7 @@ static mca_btl_base_module_t **component_init(int *count_out, bool progress_thre
     if (OPAL_SUCCESS != mca_btl_sm_segment_create(component, local_count)) {
         goto out_segment;
     }
-    component->modex.single_copy_ns = component->single_copy_ns;
+    component->modex.single_copy_ns = single_copy_ns;
     mca_btl_sm_endpoint_locate(component);
     component->active = calloc(component->modex.cell_count, sizeof(*component->active));
     component->parked = calloc(component->modex.cell_count, sizeof(*component->parked));

@@ -36,7 +36,7 @@
 
 /** How long to wait until a peer of the own job has tried to map our segment, and the pause between
  *  two looks, nanoseconds. It does so in the same phase of MPI_Init, hence soon or never. */
-#define ANSWER_WAIT_NS  (10ll * 1000 * 1000 * 1000)
+#define ANSWER_WAIT_NS  (10ull * 1000 * 1000 * 1000)
 #define ANSWER_PAUSE_NS (50l * 1000)
 
 static struct btl_sm_cell *cell_at(struct btl_sm_segment_hdr *hdr, uint32_t cell)
@@ -79,9 +79,7 @@ void mca_btl_sm_endpoint_locate(mca_btl_sm_component_t *component)
     }
     component->unlisted = not_listed();
     if (component->unlisted) {
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl/sm: the runtime takes this node for another one of its name; "
-                            "no peers here");
+        mca_btl_sm_tell("the runtime takes this node for another one of its name; no peers here");
     }
 }
 
@@ -226,24 +224,19 @@ static void refuse(mca_btl_sm_component_t *component, const opal_proc_t *proc,
 bool mca_btl_sm_endpoint_mutual(mca_btl_sm_endpoint_t *ep, bool wait, bool *decided_out)
 {
     const struct timespec pause = {.tv_sec = 0, .tv_nsec = ANSWER_PAUSE_NS};
-    struct timespec now;
-    long long start;
+    const uint64_t start = mca_btl_sm_now_ns();
     uint64_t word;
 
     *decided_out = true;
     if (ep->foreign || NO_CELL == ep->peer_cell) {
         return true;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    start = now.tv_sec * 1000000000ll + now.tv_nsec;
     for (;;) {
         word = btl_sm_load_acquire(BTL_SM_EDGE_CELL, &cell_at(ep->peer, ep->peer_cell)->peer_nonce);
         if (0 != word) {
             return BTL_SM_PEER_REFUSED != word;
         }
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (!wait || now.tv_sec * 1000000000ll + now.tv_nsec - start > ANSWER_WAIT_NS
-            || mca_btl_sm_fault_gone(ep)) {
+        if (!wait || mca_btl_sm_now_ns() - start > ANSWER_WAIT_NS || mca_btl_sm_fault_gone(ep)) {
             *decided_out = false;
             return true;
         }

@@ -41,10 +41,6 @@ int mca_btl_sm_frag_init(mca_btl_sm_component_t *component)
 {
     int rc = frag_list(&component->frags_control, MCA_BTL_SM_CONTROL_SIZE, -1);
 
-    /* Open MPI's emulation of get has the answer as long as the asker's btl_max_send_size allows. */
-    if (component->largest_frag < mca_btl_sm.super.btl_max_send_size) {
-        component->largest_frag = mca_btl_sm.super.btl_max_send_size;
-    }
     if (OPAL_SUCCESS == rc) {
         rc = frag_list(&component->frags_eager, mca_btl_sm.super.btl_eager_limit,
                        component->free_list_max);

@@ -383,8 +383,6 @@ static void settle_by_cost(uint32_t local_count, uint32_t cost)
     bool slow = 0 == cost || (cost > SLOW_SINGLE_COPY_NS && !crowded);
 
     component->slow_single_copy = slow;
-    /* Jobs that meet agree on nothing: a peer may have come to the other result. */
-    component->largest_frag = SLOW_MAX_SEND_SIZE;
     component->strict_limit = user_set(index_of_single_copy_limit);
     if (!user_set(index_of_fbox_size)) {
         raw.fbox_size = slow ? SLOW_FBOX_SIZE : DEFAULT_FBOX_SIZE;
@@ -406,6 +404,11 @@ static void settle_by_cost(uint32_t local_count, uint32_t cost)
                                                             : DEFAULT_ALONE_CHUNK;
     }
     check_module();
+    /* Open MPI's emulation of get has the answer as long as the asker's btl_max_send_size allows, and
+     * jobs that meet agree on nothing: a peer may have come to the other result. */
+    component->largest_frag = mca_btl_sm.super.btl_max_send_size > SLOW_MAX_SEND_SIZE
+                                  ? mca_btl_sm.super.btl_max_send_size
+                                  : SLOW_MAX_SEND_SIZE;
 }
 
 /** The single-copy component knows why it refuses a peer; who wants to hear from us wants that. */
@@ -422,10 +425,12 @@ static void let_provider_speak(void)
     }
 }
 
-/** @brief Fix what depends on the number of ranks on this node; before the segment is created. */
-void mca_btl_sm_params_settle(uint32_t local_count)
+/** @brief Fix what depends on the number of ranks on this node; before the segment is created.
+ *  @return what a single copy costs this process, nanoseconds; 0 if there is none */
+uint32_t mca_btl_sm_params_settle(uint32_t local_count)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    uint32_t cost;
 
     component->free_list_num = (int) raw.free_list_num;
     component->free_list_inc = (int) raw.free_list_inc;
@@ -436,8 +441,9 @@ void mca_btl_sm_params_settle(uint32_t local_count)
     component->prefault_threads = (unsigned) raw.prefault_threads;
     component->small_box_size = local_count > MANY_RANKS ? 2048 : 4096;
     let_provider_speak();
-    component->single_copy_ns = NULL == mca_smsc ? 0 : mca_btl_sm_calibrate_single_copy();
-    settle_by_cost(local_count, component->single_copy_ns);
+    cost = NULL == mca_smsc ? 0 : mca_btl_sm_calibrate_single_copy();
+    settle_by_cost(local_count, cost);
+    return cost;
 }
 
 /** @brief Take the figure of the node's first rank for the own one: all must come to the same limits,

@@ -16,7 +16,6 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "opal/constants.h"
@@ -417,14 +416,13 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     bool own_work = 0 != btl_sm_load_relaxed(&component->pending_count)
                     || 0 != btl_sm_load_relaxed(&component->xfer_count);
-    struct timespec now;
     uint64_t now_ns;
     long nap;
 
-    if (0 == component->idle % IDLE_LIVENESS) {
-        (void) mca_btl_sm_fault_poll();
-    }
     if (!component->oversubscribed || component->idle < component->idle_spin) {
+        if (0 == component->idle % IDLE_LIVENESS) {
+            (void) mca_btl_sm_fault_poll();
+        }
         return;
     }
     /* From here on each call may cost a time slice: so many calls as on a quiet machine are minutes. The
@@ -436,8 +434,7 @@ static __opal_attribute_noinline__ void wait_a_little(void)
         give_core();
         return;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    now_ns = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+    now_ns = mca_btl_sm_now_ns();
     if (component->idle <= component->wait_idle || 0 == component->wait_since_ns) {
         component->wait_since_ns = now_ns; /* something has happened since the last call */
         component->wait_naps = 0;

@@ -19,7 +19,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "opal/constants.h"
 
@@ -111,18 +110,10 @@ static void reader_leave(mca_btl_sm_xfer_t *xfer)
     }
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
 static void report(unsigned road, uint64_t size, uint64_t start_ns)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
-    uint64_t ns = now_ns() - start_ns;
+    uint64_t ns = mca_btl_sm_now_ns() - start_ns;
 
     OPAL_THREAD_LOCK(&component->lock);
     btl_sm_learn_report(&component->learn, size, road, ns);
@@ -312,7 +303,7 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     /* Only a transfer that has the stage for itself says something about its road. */
     if (usable && size >= component->single_copy_limit && component->learn_roads
         && 0 == btl_sm_load_relaxed(&component->xfer_count)) {
-        start_ns = now_ns();
+        start_ns = mca_btl_sm_now_ns();
     }
     if (direct && !together && size <= component->alone_chunk) {
         if (OPAL_LIKELY(OPAL_SUCCESS

@@ -64,7 +64,7 @@
 #define SMALL_PAGE 4096ul
 
 /** How long to wait for a name that the owner publishes during the same start, nanoseconds. */
-#define NAME_WAIT_NS (5ll * 1000 * 1000 * 1000)
+#define NAME_WAIT_NS (5ull * 1000 * 1000 * 1000)
 
 static size_t round_up(size_t value, size_t unit)
 {
@@ -629,8 +629,8 @@ static bool other_directory(const mca_btl_sm_modex_t *modex)
 
 static int open_by_name(const mca_btl_sm_modex_t *modex)
 {
-    struct timespec now, nap = {.tv_sec = 0, .tv_nsec = 200 * 1000};
-    long long start, waited = 0;
+    const struct timespec nap = {.tv_sec = 0, .tv_nsec = 200 * 1000};
+    uint64_t start, waited = 0;
     char *path;
     int fd;
 
@@ -641,16 +641,14 @@ static int open_by_name(const mca_btl_sm_modex_t *modex)
     if (NULL == path) {
         return -1;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    start = now.tv_sec * 1000000000ll + now.tv_nsec;
+    start = mca_btl_sm_now_ns();
     for (;;) {
         fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
         if (0 <= fd || (ENOENT != errno && EINTR != errno) || waited > NAME_WAIT_NS) {
             break;
         }
         nanosleep(&nap, NULL);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        waited = now.tv_sec * 1000000000ll + now.tv_nsec - start;
+        waited = mca_btl_sm_now_ns() - start;
     }
     free(path);
     return fd;

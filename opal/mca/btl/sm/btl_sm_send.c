@@ -120,13 +120,26 @@ static bool complete_later(mca_btl_sm_frag_t *frag)
     return true;
 }
 
+/** Complete all messages of a list, which is empty then. No lock may be held: the upper layer may send
+ *  again from its callback. Returns how many there were. */
+static int complete_all(opal_list_t *list, int status)
+{
+    opal_list_item_t *item;
+    int count = 0;
+
+    while (NULL != (item = opal_list_remove_first(list))) {
+        mca_btl_sm_frag_complete((mca_btl_sm_frag_t *) item, status);
+        ++count;
+    }
+    return count;
+}
+
 /** @brief Complete the messages whose callbacks were put off. Returns events. No lock may be held. */
 int mca_btl_sm_complete_late(void)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     opal_list_t done;
-    opal_list_item_t *item;
-    int events = 0;
+    int events;
 
     OBJ_CONSTRUCT(&done, opal_list_t);
     OPAL_THREAD_LOCK(&component->lock);
@@ -135,10 +148,7 @@ int mca_btl_sm_complete_late(void)
         (void) btl_sm_fetch_add_relaxed(&component->pending_count, (uint32_t) -1);
     }
     OPAL_THREAD_UNLOCK(&component->lock);
-    while (NULL != (item = opal_list_remove_first(&done))) {
-        mca_btl_sm_frag_complete((mca_btl_sm_frag_t *) item, OPAL_SUCCESS);
-        ++events;
-    }
+    events = complete_all(&done, OPAL_SUCCESS);
     OBJ_DESTRUCT(&done);
     return events;
 }
@@ -234,10 +244,7 @@ static int endpoint_progress(mca_btl_sm_endpoint_t *ep)
         }
     }
     OPAL_THREAD_UNLOCK(&ep->lock);
-    /* The upper layer may send again from its callback. */
-    while (NULL != (item = opal_list_remove_first(&done))) {
-        mca_btl_sm_frag_complete((mca_btl_sm_frag_t *) item, OPAL_SUCCESS);
-    }
+    (void) complete_all(&done, OPAL_SUCCESS);
     OBJ_DESTRUCT(&done);
     if (OPAL_UNLIKELY(BTL_SM_FBOX_CORRUPT == rc)) {
         mca_btl_sm_fault_lost(ep, "it wrote an impossible counter");
@@ -295,8 +302,6 @@ void mca_btl_sm_pending_drop(mca_btl_sm_endpoint_t *ep)
         OPAL_THREAD_UNLOCK(&component->lock);
     }
     OPAL_THREAD_UNLOCK(&ep->lock);
-    while (NULL != (item = opal_list_remove_first(&dropped))) {
-        mca_btl_sm_frag_complete((mca_btl_sm_frag_t *) item, OPAL_ERR_UNREACH);
-    }
+    (void) complete_all(&dropped, OPAL_ERR_UNREACH);
     OBJ_DESTRUCT(&dropped);
 }

@@ -14,7 +14,6 @@
 #include "opal_config.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "opal/constants.h"
@@ -252,15 +251,12 @@ int mca_btl_sm_stream_rescue(mca_btl_sm_xfer_t *xfer)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     const mca_btl_sm_range_t *range = &xfer->ranges[xfer->range_at];
-    uint64_t len, from;
-    struct timespec now;
-    uint64_t now_ns;
+    uint64_t len, from, now_ns;
 
     if (0 != xfer->endpoint->plain_streams) {
         return 0;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    now_ns = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+    now_ns = mca_btl_sm_now_ns();
     if (xfer->range_done != xfer->seen || 0 == xfer->since_ns) {
         xfer->seen = xfer->range_done;
         xfer->since_ns = now_ns;
