@@ -30,7 +30,7 @@ static const bench_pattern_t *const patterns[] = {
     &bench_pattern_fop,      &bench_pattern_pingpong, &bench_pattern_pingping,
     &bench_pattern_sendrecv, &bench_pattern_exchange, &bench_pattern_allreduce,
     &bench_pattern_alltoall, &bench_pattern_bcast,    &bench_pattern_gather,
-    &bench_pattern_scatter,
+    &bench_pattern_scatter,  &bench_pattern_beside,
 };
 enum { PATTERN_COUNT = sizeof(patterns) / sizeof(patterns[0]) };
 
@@ -238,6 +238,11 @@ static void calibrate(bench_run_t *r, const bench_pattern_t *p, cell_t *c, doubl
     const double warm_ns = 2e6;
     double per_ns = INFINITY;
     shape(r, p, c->size);
+    if (0 < p->iterations) {
+        c->batch = 1;
+        c->batches = p->iterations;
+        return;
+    }
     /* The fastest stage counts: on a busy machine any single one may have lost its core. The first
      * stages run one iteration, since they also pay for connections and first touches. */
     for (long stage = 0, n = 1;; stage++, n = stage < 3 ? 1 : n * 4) {

@@ -62,6 +62,7 @@ typedef struct {
     int np_min;
     bool np_even;
     bench_timing_t timing;
+    long iterations; /**< timed one by one in each round; 0: as many as fill the time */
     bool windowed; /**< r->window messages belong to one iteration */
     /** Messages that must lie side by side in the send / receive buffer; NULL: one. */
     size_t (*send_places)(const bench_run_t *r);
@@ -80,6 +81,7 @@ typedef struct {
 } bench_pattern_t;
 
 extern const bench_pattern_t bench_pattern_lat;
+extern const bench_pattern_t bench_pattern_beside;
 extern const bench_pattern_t bench_pattern_bw;
 extern const bench_pattern_t bench_pattern_bibw;
 extern const bench_pattern_t bench_pattern_rate;

@@ -25,7 +25,7 @@ CFLAGS = ["-std=gnu11", "-O2", "-g", "-pthread", "-Wall", "-Wextra"]
 # Programs that are built with an MPI's compiler, and those that know no MPI.
 MPI_PROGRAMS = {
     "bench_mpi": ["bench_mpi.c", "bench_mpi_lat.c", "bench_mpi_bw.c", "bench_mpi_onesided.c",
-                  "bench_mpi_sendrecv.c", "bench_common.c"],
+                  "bench_mpi_beside.c", "bench_mpi_sendrecv.c", "bench_common.c"],
     "bench_chapel": ["bench_chapel.c", "bench_common.c"],
     "bench_smd0": ["bench_smd0.c", "bench_common.c"],
 }

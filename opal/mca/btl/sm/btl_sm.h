@@ -208,6 +208,7 @@ struct mca_btl_sm_component_t {
     uint32_t idle;          /* calls in a row without an event */
     uint32_t row;           /* messages sent since something last arrived */
     uint32_t last_row;      /* the same, of the time before */
+    uint32_t copies_put_off; /* calls since own copies were last gone on with */
     mca_btl_sm_endpoint_t *sent_last; /* whose box to prepare when idle; without threads only */
     uint32_t wait_idle;               /* `idle` when the last wait was looked at */
     uint32_t wait_naps;               /* sleeps of this wait */

@@ -52,6 +52,9 @@
 /** Idle calls before the liveness of peers is considered. */
 #define IDLE_LIVENESS 4096
 
+/** Calls in a row that deliver messages and leave own copies for the next call. */
+#define COPIES_PUT_OFF_MOST 8
+
 /** Sleep in nanoseconds: at first, and at most (a lost wake-up costs no more than this). */
 #define SLEEP_FIRST_NS 200000l
 #define SLEEP_MOST_NS  2000000l
@@ -590,7 +593,13 @@ found:
         events += mca_btl_sm_pending_progress();
     }
     if (0 != btl_sm_load_relaxed(&component->xfer_count)) {
-        events += mca_btl_sm_xfer_progress();
+        /* The caller may have waited for what was just delivered: it need not wait for a copy too. */
+        if (events > 0 && component->copies_put_off < COPIES_PUT_OFF_MOST) {
+            component->copies_put_off++;
+        } else {
+            component->copies_put_off = 0;
+            events += mca_btl_sm_xfer_progress();
+        }
     }
     if (0 == events) {
         events = mca_btl_sm_help_progress();
