@@ -767,8 +767,12 @@ void chk_edge_free(void *p, size_t len)
 
 static bool tool_start(void)
 {
+    int level = MPI_THREAD_SINGLE;
     int provided;
-    if (!tool_open && MPI_SUCCESS == MPI_T_init_thread(MPI_THREAD_SINGLE, &provided)) {
+    /* The level is asked for anew: Open MPI 5.0.7 takes the one given here for that of MPI itself. With
+     * a lower one ob1 goes on as if there was one thread, and hands one receive request to two. */
+    MPI_Query_thread(&level);
+    if (!tool_open && MPI_SUCCESS == MPI_T_init_thread(level, &provided)) {
         tool_open = true;
     }
     return tool_open;

@@ -70,9 +70,10 @@ static long pvar(const char *wanted)
 {
     MPI_T_pvar_session session;
     long value = -1;
-    int count, provided;
+    int count, level, provided;
 
-    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+    MPI_Query_thread(&level); /* Open MPI 5.0.7 takes this one for MPI's from now on */
+    MPI_T_init_thread(level, &provided);
     MPI_T_pvar_session_create(&session);
     MPI_T_pvar_get_num(&count);
     for (int i = 0; i < count; ++i) {
