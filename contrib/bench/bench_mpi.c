@@ -337,6 +337,7 @@ static void measure(bench_run_t *r, const bench_pattern_t *p, cell_t *c)
     MPI_Barrier(r->comm);
     if (BENCH_TIME_ROOT == p->timing) {
         time_root(r, p, c);
+        MPI_Barrier(r->comm); /* where ranks that have no part wait */
     } else {
         time_all(r, p, c);
     }

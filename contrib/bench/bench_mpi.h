@@ -63,7 +63,7 @@ typedef struct {
     bool np_even;
     bench_timing_t timing;
     long iterations; /**< timed one by one in each round; 0: as many as fill the time */
-    bool windowed; /**< r->window messages belong to one iteration */
+    bool windowed;   /**< r->window messages belong to one iteration */
     /** Messages that must lie side by side in the send / receive buffer; NULL: one. */
     size_t (*send_places)(const bench_run_t *r);
     size_t (*recv_places)(const bench_run_t *r);

@@ -45,5 +45,7 @@ typedef uint32_t btl_sm_atomic32_t;
 #define btl_sm_cas_relaxed(p, expected, desired) \
     sm_cas(SM_SITE(0, "cas"), (p), (expected), (desired), SM_RELAXED)
 #define btl_sm_fence_sleep() sm_fence(SM_SITE(0, "fence"))
+/* The kernel runs it, for the sleeper (membarrier): at some place in between, so a fence here. */
+#define btl_sm_fence_compiler() sm_fence(SM_SITE(0, "fence of the kernel"))
 
 #endif /* TEST_MODEL_BTL_SM_MODEL_ATOMIC_H */

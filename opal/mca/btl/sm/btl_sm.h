@@ -204,16 +204,19 @@ struct mca_btl_sm_component_t {
     btl_sm_atomic32_t busy;          /* the progress flag */
     btl_sm_atomic32_t pending_count; /* endpoints on pending_endpoints, one more for sent_late */
     btl_sm_atomic32_t xfer_count;    /* transfers on the list */
-    btl_sm_atomic32_t work; /* messages started but not finished: for threads that only wait */
-    uint32_t idle;          /* calls in a row without an event */
-    uint32_t row;           /* messages sent since something last arrived */
-    uint32_t last_row;      /* the same, of the time before */
+    btl_sm_atomic32_t work;  /* messages started but not finished: for threads that only wait */
+    uint32_t idle;           /* calls in a row without an event */
+    uint32_t row;            /* messages sent since something last arrived */
+    uint32_t last_row;       /* the same, of the time before */
     uint32_t copies_put_off; /* calls since own copies were last gone on with */
     mca_btl_sm_endpoint_t *sent_last; /* whose box to prepare when idle; without threads only */
     uint32_t wait_idle;               /* `idle` when the last wait was looked at */
-    uint32_t wait_naps;               /* sleeps of this wait */
+    uint32_t watch_paid;              /* of the last waits, those in which looking on paid */
+    uint32_t watch_passed;            /* waits that were not watched */
     uint64_t wait_since_ns;           /* when this wait began */
+    bool beyond;                      /* there are processes that other transports serve */
     bool oversubscribed;              /* more local ranks than cores: sleep, do not help */
+    bool fenced_by_sleepers;          /* senders here need no fence before they look who sleeps */
     bool demote;                      /* this CPU has cldemote */
     mca_btl_sm_endpoint_t **parked;
 

@@ -86,7 +86,9 @@ _Static_assert(8 == sizeof(btl_sm_atomic64_t) && 4 == sizeof(btl_sm_atomic32_t),
         atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_relaxed, \
                                                 memory_order_relaxed)
 /** The one full fence: between "published" and "is the peer asleep?" and its mirror image. */
-#    define btl_sm_fence_sleep() atomic_thread_fence(memory_order_seq_cst)
+#    define btl_sm_fence_sleep()    atomic_thread_fence(memory_order_seq_cst)
+/** The same where another process has the kernel run the fence: only the compiler is told. */
+#    define btl_sm_fence_compiler() atomic_signal_fence(memory_order_seq_cst)
 
 #endif /* BTL_SM_MODEL */
 

@@ -38,10 +38,11 @@ static const char *const looks[] = {"Test",     "Iprobe",   "Improbe", "Request_
 /** Is this the name of an MPI call, as the profiling interface has it? What follows the prefix, or NULL. */
 static const char *mpi_call(const char *name)
 {
-    return NULL == name                     ? NULL
-           : 0 == strncmp(name, "PMPI_", 5) ? name + 5
-           : 0 == strncmp(name, "MPI_", 4)  ? name + 4
-                                            : NULL;
+    return NULL == name                             ? NULL
+           : 0 == strncmp(name, "PMPI_", 5)         ? name + 5
+           : 0 == strncmp(name, "MPI_", 4)          ? name + 4
+           : 0 == strcmp(name, "ompi_mpi_finalize") ? "Finalize" /* MPI_Finalize only jumps there */
+                                                    : NULL;
 }
 
 /** The innermost MPI call on the stack is one that waits. No call found: nobody knows, so no. */

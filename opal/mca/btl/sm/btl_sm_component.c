@@ -121,6 +121,7 @@ static mca_btl_base_module_t **component_init(int *count_out, bool progress_thre
     (void) progress_threads;
     (void) mpi_threads;
     *count_out = 0;
+    component->beyond = opal_process_info.num_procs > local_count;
     single_copy_ns = mca_btl_sm_params_settle(local_count);
     component->demote = cpu_has_demote();
     if (NULL != mca_smsc) {

@@ -66,6 +66,8 @@ static int keep_mutual(size_t nprocs, struct opal_proc_t **procs,
 static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **peers, opal_bitmap_t *reachability)
 {
+    int rc;
+
     (void) btl;
     if (!mca_btl_sm_component.agreed) {
         mca_btl_sm_component.agreed = true;
@@ -85,7 +87,13 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct op
         /* A peer without a road is no error: another transport serves it. */
         (void) mca_btl_sm_endpoint_admit(procs[i], &peers[i]);
     }
-    return keep_mutual(nprocs, procs, peers, reachability);
+    rc = keep_mutual(nprocs, procs, peers, reachability);
+    for (size_t i = 0; i < nprocs; ++i) {
+        if (NULL == peers[i] && procs[i] != opal_proc_local_get()) {
+            mca_btl_sm_component.beyond = true;
+        }
+    }
+    return rc;
 }
 
 static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,

@@ -55,9 +55,25 @@
 /** Calls in a row that deliver messages and leave own copies for the next call. */
 #define COPIES_PUT_OFF_MOST 8
 
-/** Sleep in nanoseconds: at first, and at most (a lost wake-up costs no more than this). */
-#define SLEEP_FIRST_NS 200000l
-#define SLEEP_MOST_NS  2000000l
+/**
+ * A sleep in nanoseconds: an eighth of the time waited so far, but at least and at most this. Messages wake
+ * the process; the length only decides how late it sees what cannot wake it (other transports, a dead
+ * peer), and how much sixty sleepers cost the two ranks that work.
+ */
+#define SLEEP_PART       8
+#define SLEEP_LEAST_NS   200000l
+#define SLEEP_MOST_NS    50000000l
+#define SLEEP_OTHERS_NS  2000000l /* where messages may come by other transports too */
+#define SLEEP_THREADS_NS 200000l  /* with threads: it may be another one that waits */
+
+/** Where ranks outnumber cores: looks before the core is given up, as multiples of spin_looks, ... */
+#define WATCH_TIMES 2
+/** ... with no more active boxes than this ... */
+#define WATCH_BOXES 8
+/** ... if enough of the last watches paid; else only one wait in so many is watched, to find out. */
+#define WATCH_GOOD  2
+#define WATCH_MOST  8
+#define WATCH_TRIAL 32
 
 /** Room for `need` bytes of a message in parts. */
 static bool room_for_parts(mca_btl_sm_endpoint_t *ep, size_t need)
@@ -377,6 +393,9 @@ void mca_btl_sm_count_cpus(void)
         sharers += within;
     }
     component->oversubscribed = cpus > 0 && (ranks > cpus || sharers > own_cpus);
+    if (component->oversubscribed && !component->fenced_by_sleepers) {
+        component->fenced_by_sleepers = btl_sm_wake_register();
+    }
 }
 
 /** Is there anything at all to do? For the last look before sleeping. */
@@ -420,7 +439,8 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     bool own_work = 0 != btl_sm_load_relaxed(&component->pending_count)
                     || 0 != btl_sm_load_relaxed(&component->xfer_count);
     uint64_t now_ns;
-    long nap;
+    bool fenced;
+    long nap, most;
 
     if (!component->oversubscribed || component->idle < component->idle_spin) {
         if (0 == component->idle % IDLE_LIVENESS) {
@@ -440,7 +460,6 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     now_ns = mca_btl_sm_now_ns();
     if (component->idle <= component->wait_idle || 0 == component->wait_since_ns) {
         component->wait_since_ns = now_ns; /* something has happened since the last call */
-        component->wait_naps = 0;
     }
     component->wait_idle = component->idle;
     /* Being woken costs 100 us and more on a virtual machine, as much as a copy of 2 MiB whose end may
@@ -454,14 +473,12 @@ static __opal_attribute_noinline__ void wait_a_little(void)
         give_core();
         return;
     }
-    nap = SLEEP_FIRST_NS * (long) ++component->wait_naps;
-    if (opal_using_threads()) {
-        nap = SLEEP_FIRST_NS; /* it may be another thread that waits */
-    } else if (nap > SLEEP_MOST_NS) {
-        nap = SLEEP_MOST_NS;
-        component->wait_naps--;
-    }
-    btl_sm_wake_announce(component->my_segment);
+    fenced = btl_sm_wake_announce(component->my_segment);
+    nap = (long) (now_ns - component->wait_since_ns) / SLEEP_PART;
+    most = opal_using_threads()           ? SLEEP_THREADS_NS
+           : component->beyond || !fenced ? SLEEP_OTHERS_NS
+                                          : SLEEP_MOST_NS;
+    nap = nap > most ? most : nap < SLEEP_LEAST_NS ? SLEEP_LEAST_NS : nap;
     if (anything()) {
         btl_sm_wake_cancel(component->my_segment);
         return;
@@ -531,6 +548,48 @@ void mca_btl_sm_progress_resume(bool held)
     }
 }
 
+/**
+ * Look at the active boxes several times; returns whether there is something.
+ *
+ * In a waiting loop a message is seen sooner than by going round through everybody else's progress
+ * functions. One look is a load that hits the first level.
+ */
+static inline bool watch(mca_btl_sm_component_t *component, size_t looks)
+{
+    for (size_t look = 0; look < looks; ++look) {
+        for (uint32_t i = 0; i < component->active_count; ++i) {
+            const mca_btl_sm_endpoint_t *ep = component->active[i];
+
+            if (!btl_sm_fbox_empty(&ep->rx)) {
+                return true;
+            }
+            btl_sm_fbox_ahead(&ep->rx, ep->rx_ahead);
+        }
+        /* Each look takes the lines away from the producer, who may be writing them: with the
+         * pause 64 to 512 B are 7 to 11 % faster between distant cores. */
+        btl_sm_pause();
+    }
+    return false;
+}
+
+/**
+ * The first look of a wait where ranks outnumber cores. If the peer runs, on another core, its answer is
+ * there in less time than giving up the core takes; if it does not, looking is a waste of time that it
+ * could run in. Which of the two it is, the last waits tell.
+ */
+static __opal_attribute_noinline__ void watch_first(mca_btl_sm_component_t *component)
+{
+    if (0 == component->active_count || component->active_count > WATCH_BOXES
+        || (component->watch_paid < WATCH_GOOD && 0 != ++component->watch_passed % WATCH_TRIAL)) {
+        return;
+    }
+    if (watch(component, WATCH_TIMES * component->spin_looks)) {
+        component->watch_paid += component->watch_paid < WATCH_MOST;
+    } else {
+        component->watch_paid -= component->watch_paid > 0;
+    }
+}
+
 int mca_btl_sm_component_progress(void)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
@@ -542,25 +601,12 @@ int mca_btl_sm_component_progress(void)
     }
     budget = component->idle > 0 ? 1 : BOX_BUDGET;
 
-    /* In a waiting loop, look a few times before going round through everybody else's progress
-     * functions: a message is then seen sooner. One look is a load that hits the first level. */
     if (component->idle > SPIN_AFTER && component->active_count <= SPIN_BOXES
         && !component->oversubscribed) {
-        for (unsigned look = 0; look < component->spin_looks; ++look) {
-            for (uint32_t i = 0; i < component->active_count; ++i) {
-                const mca_btl_sm_endpoint_t *ep = component->active[i];
-
-                if (!btl_sm_fbox_empty(&ep->rx)) {
-                    goto found;
-                }
-                btl_sm_fbox_ahead(&ep->rx, ep->rx_ahead);
-            }
-            /* Each look takes the lines away from the producer, who may be writing them: with the
-             * pause 64 to 512 B are 7 to 11 % faster between distant cores. */
-            btl_sm_pause();
-        }
+        (void) watch(component, component->spin_looks);
+    } else if (component->oversubscribed && 0 == component->idle) {
+        watch_first(component);
     }
-found:
     for (uint32_t i = 0; i < component->active_count; ++i) {
         mca_btl_sm_endpoint_t *ep = component->active[i];
         int count = poll_box(ep, budget);

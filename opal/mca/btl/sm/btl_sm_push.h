@@ -28,7 +28,7 @@ static inline void mca_btl_sm_push_publish(mca_btl_sm_endpoint_t *ep, const unsi
         }
     }
     if (OPAL_UNLIKELY(mca_btl_sm_component.oversubscribed)) {
-        btl_sm_fence_sleep();
+        btl_sm_wake_order(mca_btl_sm_component.fenced_by_sleepers);
     }
     /* Preparing the box for the next record takes a line away from the peer; a record that follows at
      * once would wait for it. So at once only where messages go out one by one (8 B Sendrecv takes 0.43
