@@ -126,6 +126,27 @@ row_allocations() {
         done
         note "$count allocations in one of $np ranks"
     done
+    spawn_without_memory
+}
+
+# The same in a process that spawns: the jobs go on, by another road if need be, or end with a message. None waits.
+spawn_without_memory() {
+    local count n
+    settings "allocations of a parent are counted"
+    mca btl sm,self,tcp
+    rm -f "$WORK/count"
+    WRAP=("$MPI_TESTS/on_ranks" 0 env LD_PRELOAD="$RANK_FAULT" SMX_FAULT_COUNT="$WORK/count" --)
+    job 1 m_spawn --mode=spawn --children=2 --rounds=1 --max=5000
+    count=$(sort -n "$WORK/count" | tail -n 1)
+    holds "a parent asks for memory (${count:-0} times)" test "${count:-0}" -ge 20
+    for ((n = 1; n <= ${count:-0}; n++)); do
+        its_turn 7 || continue
+        settings "allocation $n of a parent fails"
+        mca btl sm,self,tcp
+        WRAP=("$MPI_TESTS/on_ranks" 0 env LD_PRELOAD="$RANK_FAULT" SMX_FAULT="fail:$n" --)
+        STDERR=any STATUS=any LIMIT=30
+        job 1 m_spawn --mode=spawn --children=2 --rounds=1 --max=5000 --watchdog=25
+    done
 }
 
 # Another user has filled the directory with files, links, sockets and folders of our kind of name, and while the job runs

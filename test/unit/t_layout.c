@@ -22,7 +22,7 @@ typedef struct btl_sm_cell cell_t;
 
 static void places(void)
 {
-    tap_same(BTL_SM_LAYOUT_VERSION, 3, "the numbers below belong to this layout version");
+    tap_same(BTL_SM_LAYOUT_VERSION, 4, "the numbers below belong to this layout version");
     tap_same(sizeof(hdr_t), 4096, "a segment header is one page");
     tap_same(sizeof(board_t), 640, "a board takes five line pairs");
     tap_same(sizeof(cell_t), 896, "a cell takes seven line pairs");
@@ -43,6 +43,7 @@ static void places(void)
     tap_same(offsetof(hdr_t, readers), 768, "readers at 768");
     tap_same(offsetof(hdr_t, cells_ready), 136, "cells_ready at 136");
     tap_same(offsetof(hdr_t, visitors), 1024, "visitors at 1024");
+    tap_same(offsetof(hdr_t, refused), 1536, "refused at 1536");
     tap_same(offsetof(board_t, stop), 56, "board: stop at 56");
     tap_same(offsetof(board_t, handle), 128, "board: handle at 128");
     tap_same(offsetof(board_t, claim), 384, "board: claim at 384");

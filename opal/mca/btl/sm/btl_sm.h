@@ -80,6 +80,7 @@ struct mca_btl_base_endpoint_t {
     bool pending_listed;             /* on component->pending_endpoints */
     bool foreign;                    /* of another job, spawned or connected */
     bool announced;                  /* written into its visitors' book */
+    bool turned_away;                /* a peer of another job that could not add us */
     opal_mutex_t lock;
     opal_list_t pending; /* mca_btl_sm_frag_t that found no room, in order */
     opal_list_t jobs;    /* mca_btl_sm_job_t */
@@ -253,8 +254,12 @@ struct mca_btl_sm_component_t {
     /* --- segment --- */
     mca_btl_sm_modex_t modex;
     int segment_fd;
+    size_t small_next; /* next small box that is promised to a peer of the own job */
+    size_t small_end;
     size_t arena_used; /* next byte that was never handed out */
     size_t arena_reserved;
+    size_t large_end;  /* what lies behind is for the small boxes of peers of other jobs */
+    uint32_t refusals; /* visitors that could not be added, so far */
     unsigned small_box_size; /* bytes: what every pair has from its first message on */
     uint32_t big_boxes;      /* handed out, bounded by fbox_max */
     struct mca_btl_sm_box_stack_t {
@@ -361,6 +366,7 @@ void mca_btl_sm_pending_drop(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_pending_list(mca_btl_sm_endpoint_t *ep);
 
 /* btl_sm_box.c */
+bool mca_btl_sm_box_promise(mca_btl_sm_endpoint_t *ep);
 bool mca_btl_sm_box_open(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_box_enlarge(mca_btl_sm_endpoint_t *ep);
 void mca_btl_sm_box_give_back(mca_btl_sm_endpoint_t *ep);

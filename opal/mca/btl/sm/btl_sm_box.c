@@ -6,9 +6,10 @@
  * has proved to be busy.
  *
  * Layer 1. Boxes lie in the sender's own segment, so that nobody else allocates there. One small
- * box per rank of the job is part of the fixed reservation and cannot fail; larger ones come while
- * the bound (btl_sm_fbox_max, btl_sm_segment_size) and the system allow, else the pair stays with
- * its small box and is slower, nothing more.
+ * box per rank of the job is part of the fixed reservation and cannot fail; a peer of another job
+ * gets its small box together with its cell or not at all. Larger ones come while the bound
+ * (btl_sm_fbox_max, btl_sm_segment_size) and the system allow, else the pair stays with its small
+ * box and is slower, nothing more. They never take what is promised to small ones.
  */
 #include "opal_config.h"
 
@@ -37,8 +38,21 @@ static size_t box_size(int which)
     return SMALL == which ? mca_btl_sm_component.small_box_size : mca_btl_sm_component.fbox_size;
 }
 
+/** A small box of the fixed reservation, which has one for each peer of the own job. 0 = none. */
+static uint64_t promised_box(void)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    uint64_t offset = component->small_next;
+
+    if (component->small_next + component->small_box_size > component->small_end) {
+        return 0;
+    }
+    component->small_next += component->small_box_size;
+    return offset;
+}
+
 /** Take a box from the ones given back or from the segment; under component->lock. 0 = none. */
-static uint64_t take_box(int which)
+static uint64_t take_box(const mca_btl_sm_endpoint_t *ep, int which)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     struct mca_btl_sm_box_stack_t *stack = &component->free_boxes[which];
@@ -49,7 +63,13 @@ static uint64_t take_box(int which)
     }
     if (stack->count > 0) {
         offset = stack->offset[--stack->count];
-    } else if (OPAL_SUCCESS != mca_btl_sm_segment_alloc(component, box_size(which), &offset)) {
+    } else if (SMALL == which && !ep->foreign) {
+        return promised_box();
+    } else if (OPAL_SUCCESS
+               != mca_btl_sm_segment_alloc(component, box_size(which),
+                                           SMALL == which ? component->modex.segment_size
+                                                          : component->large_end,
+                                           &offset)) {
         return 0;
     }
     if (LARGE == which) {
@@ -83,6 +103,13 @@ static void put_box(int which, uint64_t offset)
     stack->offset[stack->count++] = offset;
 }
 
+/** @brief Set a small box aside for a peer of another job; under component->lock. false: no memory. */
+bool mca_btl_sm_box_promise(mca_btl_sm_endpoint_t *ep)
+{
+    ep->small_box = take_box(ep, SMALL);
+    return 0 != ep->small_box;
+}
+
 /**
  * @brief Open the sending half; under ep->lock.
  * @return true if the endpoint can send now. false: the peer is lost, or (a peer of another job)
@@ -102,10 +129,10 @@ bool mca_btl_sm_box_open(mca_btl_sm_endpoint_t *ep)
         return false;
     }
     OPAL_THREAD_LOCK(&component->lock);
-    offset = take_box(which);
-    if (0 == offset && LARGE == which) {
+    offset = LARGE == which ? take_box(ep, which) : 0;
+    if (0 == offset) {
         which = SMALL;
-        offset = take_box(which);
+        offset = 0 != ep->small_box ? ep->small_box : take_box(ep, which);
     }
     OPAL_THREAD_UNLOCK(&component->lock);
     if (0 == offset) {
@@ -152,7 +179,7 @@ void mca_btl_sm_box_enlarge(mca_btl_sm_endpoint_t *ep)
         return;
     }
     OPAL_THREAD_LOCK(&component->lock);
-    offset = take_box(LARGE);
+    offset = take_box(ep, LARGE);
     OPAL_THREAD_UNLOCK(&component->lock);
     if (0 == offset) {
         return;

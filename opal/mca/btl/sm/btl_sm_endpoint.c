@@ -175,9 +175,15 @@ void mca_btl_sm_endpoint_agree(size_t count, opal_proc_t **procs)
     }
 }
 
+/** A name, as visitors' books have it. */
+static uint64_t name_word(const opal_process_name_t *name)
+{
+    return ((uint64_t) name->jobid << 32) | name->vpid;
+}
+
 /** Cell of our segment for a peer: fixed for our own job, first free one for others. */
 static uint32_t assign_cell(mca_btl_sm_component_t *component, opal_proc_t *proc,
-                            const mca_btl_sm_modex_t *modex)
+                            const mca_btl_sm_modex_t *modex, mca_btl_sm_endpoint_t *ep)
 {
     uint32_t cell = NO_CELL;
 
@@ -186,10 +192,14 @@ static uint32_t assign_cell(mca_btl_sm_component_t *component, opal_proc_t *proc
             && NULL == component->by_cell[modex->local_rank]) {
             cell = modex->local_rank;
         }
-    } else if (OPAL_SUCCESS == mca_btl_sm_segment_furnish_cells(component)) {
-        for (uint32_t i = component->local_count; i < component->modex.cell_count; ++i) {
+    } else {
+        for (uint32_t i = component->local_count + 1; i < component->modex.cell_count; ++i) {
             if (NULL == component->by_cell[i]) {
-                cell = i;
+                /* With its box: what could not be written to must not be added. */
+                if (OPAL_SUCCESS == mca_btl_sm_segment_furnish_cells(component, i)
+                    && mca_btl_sm_box_promise(ep)) {
+                    cell = i;
+                }
                 break;
             }
         }
@@ -208,7 +218,10 @@ static uint32_t assign_cell(mca_btl_sm_component_t *component, opal_proc_t *proc
     return cell;
 }
 
-/** Leave word for a peer of the own job, which may have mapped our segment, that we cannot map its. */
+/**
+ * Leave word for a peer, which may have mapped our segment, that we cannot have it: in its cell if it
+ * is of the own job, else by its name. It would wait for us for ever otherwise.
+ */
 static void refuse(mca_btl_sm_component_t *component, const opal_proc_t *proc,
                    const mca_btl_sm_modex_t *modex)
 {
@@ -218,6 +231,10 @@ static void refuse(mca_btl_sm_component_t *component, const opal_proc_t *proc,
         btl_sm_store_release(BTL_SM_EDGE_CELL,
                              &cell_at(component->my_segment, modex->local_rank)->peer_nonce,
                              BTL_SM_PEER_REFUSED);
+    } else if (proc->proc_name.jobid != OPAL_PROC_MY_NAME.jobid) {
+        btl_sm_store_relaxed(&component->my_segment
+                                  ->refused[component->refusals++ % BTL_SM_REFUSALS],
+                             name_word(&proc->proc_name));
     }
 }
 
@@ -249,17 +266,28 @@ static void announce(mca_btl_sm_endpoint_t *ep)
 {
     const opal_process_name_t own = OPAL_PROC_MY_NAME;
 
-    if (!ep->announced
-        && btl_sm_visit_enter(ep->peer->visitors, ((uint64_t) own.jobid << 32) | own.vpid)) {
+    if (!ep->announced && btl_sm_visit_enter(ep->peer->visitors, name_word(&own))) {
         ep->announced = true;
-        btl_sm_doorbell_ring(ep->peer->door, ep->peer_cells);
+        btl_sm_doorbell_ring(ep->peer->door, ep->peer_local);
         btl_sm_fence_sleep();
         btl_sm_wake_peer(ep->peer);
     }
 }
 
+/** Has the owner of a segment left word that it cannot have the process of this name? */
+static bool refuses(struct btl_sm_segment_hdr *hdr, uint64_t name)
+{
+    for (uint32_t i = 0; i < BTL_SM_REFUSALS; ++i) {
+        if (name == btl_sm_load_relaxed(&hdr->refused[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool mca_btl_sm_endpoint_find_cell(mca_btl_sm_endpoint_t *ep)
 {
+    const opal_process_name_t name = OPAL_PROC_MY_NAME;
     uint64_t own = mca_btl_sm_component.modex.nonce[0];
     uint32_t ready;
 
@@ -268,11 +296,15 @@ bool mca_btl_sm_endpoint_find_cell(mca_btl_sm_endpoint_t *ep)
     }
     /* Cells that are not ready have no memory: looking at them could raise SIGBUS. */
     ready = btl_sm_load_acquire(BTL_SM_EDGE_CELL, &ep->peer->cells_ready);
-    for (uint32_t i = ep->peer_local; i < ready && i < ep->peer_cells; ++i) {
+    for (uint32_t i = ep->peer_local + 1; i < ready && i < ep->peer_cells; ++i) {
         if (own == btl_sm_load_acquire(BTL_SM_EDGE_CELL, &cell_at(ep->peer, i)->peer_nonce)) {
             ep->peer_cell = i;
             return true;
         }
+    }
+    if (refuses(ep->peer, name_word(&name))) {
+        ep->turned_away = true; /* progress finds out, which may give a peer up */
+        return false;
     }
     announce(ep);
     return false;
@@ -293,6 +325,8 @@ static void tell_road(const mca_btl_sm_endpoint_t *ep)
                     road);
 }
 
+/** Make an endpoint. OPAL_ERR_OUT_OF_RESOURCE: the peer is of this node, and no later attempt will do
+ *  better. OPAL_ERR_UNREACH: nothing is known of it. Else see receive_modex(). */
 static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
@@ -350,7 +384,7 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
                         proc->proc_name.vpid, modex.pid);
         mca_btl_sm_endpoint_destroy(ep);
         refuse(component, proc, &modex);
-        return rc;
+        return OPAL_ERR_OUT_OF_RESOURCE;
     }
     ep->peer = ep->map;
     ep->map_size = modex.segment_size;
@@ -358,19 +392,25 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
     if (proc->proc_name.jobid != OPAL_PROC_MY_NAME.jobid) {
         ep->foreign = true;
         OBJ_RETAIN(proc);
+        if (refuses(ep->peer, name_word(&OPAL_PROC_MY_NAME))) {
+            mca_btl_sm_endpoint_destroy(ep);
+            return OPAL_ERR_UNREACH;
+        }
     }
 
     OPAL_THREAD_LOCK(&component->lock);
-    ep->my_cell = assign_cell(component, proc, &modex);
+    ep->my_cell = assign_cell(component, proc, &modex, ep);
     if (NO_CELL != ep->my_cell) {
         component->by_cell[ep->my_cell] = ep;
         ep->index = (uint32_t) opal_pointer_array_add(&component->endpoints, ep);
     }
     OPAL_THREAD_UNLOCK(&component->lock);
     if (NO_CELL == ep->my_cell) {
+        mca_btl_sm_tell("peer %u (pid %d): not served: no memory for its box, or no number left",
+                        proc->proc_name.vpid, modex.pid);
         mca_btl_sm_endpoint_destroy(ep);
         refuse(component, proc, &modex);
-        return OPAL_ERR_UNREACH;
+        return OPAL_ERR_OUT_OF_RESOURCE;
     }
     if (!ep->foreign && component->modex.local_rank < ep->peer_local) {
         ep->peer_cell = component->modex.local_rank;
@@ -422,7 +462,8 @@ int mca_btl_sm_endpoint_admit(opal_proc_t *proc, mca_btl_sm_endpoint_t **ep_out)
     *ep_out = find(proc);
     if (NULL == *ep_out) {
         rc = create(proc, MODEX_TRIES, ep_out);
-        if (OPAL_ERR_TEMP_OUT_OF_RESOURCE == rc) {
+        if (OPAL_SUCCESS != rc) {
+            *ep_out = NULL;
             rc = OPAL_ERR_UNREACH;
         }
     }
@@ -446,7 +487,9 @@ void mca_btl_sm_endpoint_greet(void)
         mca_btl_sm_endpoint_t *ep;
         opal_proc_t *proc;
 
-        if (0 == visitor || name.jobid == OPAL_PROC_MY_NAME.jobid) {
+        /* One that was refused stays so: upper layers have found another road to it. */
+        if (0 == visitor || name.jobid == OPAL_PROC_MY_NAME.jobid
+            || refuses(component->my_segment, visitor)) {
             continue;
         }
         proc = opal_proc_for_name(name);

@@ -127,7 +127,7 @@ int mca_btl_sm_fault_poll(void)
 
     if (component->revisit) {
         component->revisit = false;
-        btl_sm_doorbell_ring(component->my_segment->door, component->modex.cell_count);
+        btl_sm_doorbell_ring(component->my_segment->door, component->local_count);
     }
     if (0 > component->epoll_fd) {
         return 0;

@@ -25,16 +25,21 @@
 #include "btl_sm_atomic.h"
 
 #define BTL_SM_MAGIC          UINT64_C(0x534d584254503031)
-#define BTL_SM_LAYOUT_VERSION 3u
+#define BTL_SM_LAYOUT_VERSION 4u
 
-/** Doorbell bits of a segment: one per cell and, after the last cell's, one for the visitors' book. */
+/** Doorbell bits of a segment: one per cell. The number after the last cell of the own job is that of
+ *  no cell; its bit is the bell of the visitors' book. */
 #define BTL_SM_DOOR_WORDS 32
 /** Most cells of a segment. */
 #define BTL_SM_MAX_CELLS (64 * BTL_SM_DOOR_WORDS - 1)
-/** Cells for peers of other jobs (spawned, connected), after the ones of the own job. */
-#define BTL_SM_FOREIGN_CELLS 64
+/** Most cells for peers of other jobs (spawned, connected), after the ones of the own job. */
+#define BTL_SM_FOREIGN_CELLS 512
+/** Cells of these that get memory at a time. */
+#define BTL_SM_FOREIGN_STEP 64
 /** Places in the visitors' book, see btl_sm_visit.h. */
 #define BTL_SM_VISITORS 64
+/** Names of visitors that could not be added, the latest ones. */
+#define BTL_SM_REFUSALS 16
 
 /** Life cycle of a segment's owner (field `state`). */
 #define BTL_SM_STATE_LIVE 1u /* in use */
@@ -53,6 +58,7 @@
  * | help | .. | initiators set, owner takes | owner | atomic | BOARD_POST |
  * | readers | .. | single-copy initiators | single-copy initiators | atomic | none (a count) |
  * | visitors | .. | peers of other jobs enter, owner takes | owner | atomic | DOORBELL |
+ * | refused | .. | owner | peers of other jobs, while they wait for a cell | atomic | none (a name) |
  */
 struct btl_sm_segment_hdr {
     uint64_t magic;
@@ -76,7 +82,9 @@ struct btl_sm_segment_hdr {
     btl_sm_atomic64_t help[BTL_SM_DOOR_WORDS];
     btl_sm_atomic64_t readers[BTL_SM_DOOR_WORDS];
     btl_sm_atomic64_t visitors[BTL_SM_VISITORS];
-    uint8_t pad2[4096 - 2 * BTL_SM_LINE_PAIR - 3 * 8 * BTL_SM_DOOR_WORDS - 8 * BTL_SM_VISITORS];
+    btl_sm_atomic64_t refused[BTL_SM_REFUSALS];
+    uint8_t pad2[4096 - 2 * BTL_SM_LINE_PAIR - 3 * 8 * BTL_SM_DOOR_WORDS - 8 * BTL_SM_VISITORS
+                 - 8 * BTL_SM_REFUSALS];
 };
 
 _Static_assert(4096 == sizeof(struct btl_sm_segment_hdr), "header is one small page");

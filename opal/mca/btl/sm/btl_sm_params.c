@@ -73,7 +73,8 @@ static struct param table[] = {
      "Upper bound of the shared memory of one process (bytes, 65536 to 2^40, raised if the ranks "
      "of "
      "the node need more). Used of it: 4 KiB + 896 B and 4 KiB (2 KiB for more than 32 ranks) "
-     "per local rank + fbox_size for each of at most fbox_max busy peers"},
+     "per local rank + fbox_size for each of at most fbox_max busy peers. Each peer of another job "
+     "(spawned, connected) adds 896 B and a box of 4 (2) KiB"},
     {"max_inline_send", &raw.max_inline_send, 256, 0, SIZE_MAX, OPAL_INFO_LVL_9,
      "Accepted for existing configuration files, without effect: every message that fits goes "
      "straight into the fast box (bytes)"},
@@ -108,7 +109,7 @@ static struct param table[] = {
     {"max_readers", &mca_btl_sm_component.max_readers, 4, 0, BTL_SM_MAX_CELLS, OPAL_INFO_LVL_6,
      "Most processes that copy from one process at the same time by single copy in chunks (count, "
      "0 "
-     "to 1024, 0 = no bound): the kernel's lock on the source's memory map is what they share"},
+     "to 2047, 0 = no bound): the kernel's lock on the source's memory map is what they share"},
     {"spin_looks", &mca_btl_sm_component.spin_looks, 20, 0, 1 << 16, OPAL_INFO_LVL_9,
      "Looks at the fast boxes per call of the progress function while the process only waits "
      "(count, "

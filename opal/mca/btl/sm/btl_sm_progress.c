@@ -340,10 +340,11 @@ static __opal_attribute_noinline__ int answer(uint32_t word)
         mca_btl_sm_endpoint_t *ep;
 
         bits &= bits - 1;
+        if (cell == component->local_count) {
+            mca_btl_sm_endpoint_greet();
+            continue;
+        }
         if (cell >= component->modex.cell_count) {
-            if (cell == component->modex.cell_count) {
-                mca_btl_sm_endpoint_greet();
-            }
             continue;
         }
         OPAL_THREAD_LOCK(&component->lock);

@@ -373,7 +373,7 @@ static void describe(mca_btl_sm_component_t *component, int fd, const struct sta
 int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_count)
 {
     mca_btl_sm_modex_t *modex = &component->modex;
-    uint32_t cells = local_count + BTL_SM_FOREIGN_CELLS;
+    uint32_t cells = local_count + 1 + BTL_SM_FOREIGN_CELLS;
     struct btl_sm_segment_hdr *hdr;
     void *start = NULL;
     size_t need, size;
@@ -385,7 +385,7 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     if (cells > BTL_SM_MAX_CELLS) {
         cells = BTL_SM_MAX_CELLS;
     }
-    if (local_count > cells) {
+    if (local_count >= cells) {
         opal_show_help("help-mpi-btl-sm.txt", "too-many-ranks", true, local_count, cells);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -399,6 +399,9 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     if (size < plan.end) {
         size = plan.end;
     }
+    component->large_end = size;
+    /* Room for the small boxes of peers of other jobs, whatever large ones take; no memory before. */
+    size += round_up((size_t) (cells - local_count - 1) * component->small_box_size, SMALL_PAGE);
     plan.size = size;
 
     fd = open_unnamed(component->backing_directory, &plan,
@@ -446,10 +449,12 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
 
     component->segment_fd = fd;
     component->my_segment = hdr;
-    component->arena_used = plan.tail;
+    component->small_next = plan.tail;
+    component->small_end = plan.end;
+    component->arena_used = plan.end;
     component->arena_reserved = plan.end;
     component->local_count = local_count;
-    component->door_words = (cells + 1 + 63) / 64;
+    component->door_words = (local_count + 1 + 63) / 64;
     if (component->prefault_threads > 0) {
         prefault(component, hdr, plan.head);
         prefault(component, (char *) hdr + plan.tail, plan.end - plan.tail);
@@ -457,12 +462,16 @@ int mca_btl_sm_segment_create(mca_btl_sm_component_t *component, uint32_t local_
     return OPAL_SUCCESS;
 }
 
-int mca_btl_sm_segment_furnish_cells(mca_btl_sm_component_t *component)
+int mca_btl_sm_segment_furnish_cells(mca_btl_sm_component_t *component, uint32_t cell)
 {
-    const uint32_t cells = component->modex.cell_count;
+    const uint32_t first = component->local_count + 1;
+    uint32_t cells = first + round_up(cell + 1 - first, BTL_SM_FOREIGN_STEP);
 
-    if (cells == btl_sm_load_relaxed(&component->my_segment->cells_ready)) {
+    if (cell < btl_sm_load_relaxed(&component->my_segment->cells_ready)) {
         return OPAL_SUCCESS;
+    }
+    if (cells > component->modex.cell_count) {
+        cells = component->modex.cell_count;
     }
     if (0
         != reserve(component->segment_fd, 0,
@@ -470,6 +479,7 @@ int mca_btl_sm_segment_furnish_cells(mca_btl_sm_component_t *component)
                             SMALL_PAGE))) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
+    component->door_words = (cells + 63) / 64;
     btl_sm_store_release(BTL_SM_EDGE_CELL, &component->my_segment->cells_ready, cells);
     return OPAL_SUCCESS;
 }
@@ -488,11 +498,12 @@ void mca_btl_sm_segment_destroy(mca_btl_sm_component_t *component)
     }
 }
 
-int mca_btl_sm_segment_alloc(mca_btl_sm_component_t *component, size_t size, uint64_t *offset_out)
+int mca_btl_sm_segment_alloc(mca_btl_sm_component_t *component, size_t size, size_t bound,
+                             uint64_t *offset_out)
 {
     size_t end = component->arena_used + size;
 
-    if (end > component->modex.segment_size) {
+    if (end > bound) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     if (end > component->arena_reserved) {

@@ -30,19 +30,22 @@ void mca_btl_sm_segment_destroy(mca_btl_sm_component_t *component);
 /**
  * @brief Hand out memory of the own segment; under component->lock.
  * @param[in]  size        bytes, a power of two >= 2048
+ * @param[in]  bound       where it must end: component->large_end, or the end of the segment for what
+ *                         is promised to a peer of another job
  * @param[out] offset_out  offset in the segment, aligned to 2048
  * @return OPAL_SUCCESS, or OPAL_ERR_OUT_OF_RESOURCE if the bound is reached or the system grants no
  *         more blocks
  */
-int mca_btl_sm_segment_alloc(mca_btl_sm_component_t *component, size_t size, uint64_t *offset_out);
+int mca_btl_sm_segment_alloc(mca_btl_sm_component_t *component, size_t size, size_t bound,
+                             uint64_t *offset_out);
 
 /**
- * @brief Get memory for the cells of peers of other jobs; under component->lock.
+ * @brief Get memory for the cell of a peer of another job, if it has none; under component->lock.
  * @return OPAL_SUCCESS, or OPAL_ERR_OUT_OF_RESOURCE if the system grants none
  *
- * Only with the first such peer: 56 KiB that most jobs never need.
+ * 64 cells at a time: 56 KiB that most jobs never need.
  */
-int mca_btl_sm_segment_furnish_cells(mca_btl_sm_component_t *component);
+int mca_btl_sm_segment_furnish_cells(mca_btl_sm_component_t *component, uint32_t cell);
 
 /**
  * @brief Give the file of the own segment a name for peers that cannot use our descriptor table.

@@ -248,6 +248,8 @@ static int endpoint_progress(mca_btl_sm_endpoint_t *ep)
     OBJ_DESTRUCT(&done);
     if (OPAL_UNLIKELY(BTL_SM_FBOX_CORRUPT == rc)) {
         mca_btl_sm_fault_lost(ep, "it wrote an impossible counter");
+    } else if (OPAL_UNLIKELY(ep->turned_away)) {
+        mca_btl_sm_fault_lost(ep, "it has no memory or no place for this process");
     }
     return events;
 }
