@@ -8,7 +8,11 @@
  * and leave nothing (the runner looks at the clock, the processes and the files); with --ulfm the
  * survivors must learn of it within ten seconds, shrink and go on with every byte right.
  *
- * Options: --victim=R, --after=MS, --traffic=small|large|mixed|barrier|rma, --ulfm.
+ * Traffic "beside", with --ulfm: the survivors never stop talking to each other and none of them is ever
+ * idle for long, while one waits for the dead one. The transport must notice the death all the same;
+ * whoever else may tell of it, its counter of lost peers says that it has.
+ *
+ * Options: --victim=R, --after=MS, --traffic=small|large|mixed|barrier|rma|beside, --ulfm.
  */
 #include "mpi_check.h"
 
@@ -94,6 +98,33 @@ static void finalize_is_late(int sig)
     _exit(sizeof(text) - 1 == (size_t) write(STDOUT_FILENO, text, sizeof(text) - 1) ? 0 : 1);
 }
 
+/* Ranks 0 and 1 talk on; rank 2 is to die. */
+static int talk_on(void)
+{
+    MPI_Request never;
+    uint64_t lost = 0;
+    int more = 1;
+    char byte;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Irecv(&byte, 1, MPI_CHAR, 2, TAG + 1, MPI_COMM_WORLD, &never);
+    const double start = chk_now();
+    for (uint64_t i = 0; 0 != more; i++) {
+        const int peer = 1 - chk_rank;
+        int theirs = 0;
+        if (0 == i % 1000 && chk_pvar("btl_sm_lost_peers", &lost)) {
+            more = 0 == lost && chk_now() - start < after_ms / 1000.0 + DETECT_LIMIT;
+        }
+        MPI_Sendrecv(&more, 1, MPI_INT, peer, TAG, &theirs, 1, MPI_INT, peer, TAG, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        more = more || theirs; /* until both have noticed */
+    }
+    (void) chk_pvar("btl_sm_lost_peers", &lost);
+    printf("%sok 1 - rank %d talks without a pause and notices the death of another\n1..1\n",
+           1 == lost ? "" : "not ", chk_rank);
+    fflush(stdout);
+    _exit(1 == lost ? 0 : 1);
+}
+
 static int survive(const char *traffic, unsigned char *out, unsigned char *in)
 {
     MPI_Comm world;
@@ -166,6 +197,9 @@ int main(int argc, char **argv)
     chk_watchdog(after_ms / 1000 + (unsigned) DETECT_LIMIT + 5);
     if (ulfm) {
 #if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
+        if (0 == strcmp(traffic, "beside") && chk_rank < 2) {
+            return talk_on();
+        }
         return survive(traffic, out.p, in.p);
 #else
         chk_skip_all("the library has no fault tolerance");

@@ -13,11 +13,13 @@
  *
  * The program spawns itself; a child is recognised by its parent communicator.
  * Options: --mode=spawn|connect|join|meet, --rounds=N, --children=N, --max=SIZE, --slack=KIB per round
- * that the runtime (not the transport) is allowed to keep.
+ * that the runtime (not the transport) is allowed to keep, --helps: two ranks that had a core each before
+ * the spawned ones came share out large copies again once these have gone.
  */
 #define _GNU_SOURCE
 #include "mpi_check.h"
 
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -263,6 +265,43 @@ static void join_round(int round)
     CHK(MPI_Comm_disconnect(&inter));
 }
 
+/* Rank 0 sends to rank 1 and helps with the copy, which it leaves be while ranks outnumber cores. */
+static void help_again(void)
+{
+    const size_t size = 8u << 20;
+    const double start = chk_now();
+    uint64_t before = 0;
+    uint64_t after = 0;
+    int more = 1;
+    cpu_set_t set;
+    chk_phase("two ranks alone again");
+    if (0 != sched_getaffinity(0, sizeof(set), &set) || CPU_COUNT(&set) < chk_np || 2 != chk_np) {
+        chk_diag("needs two ranks and a core for each");
+        return;
+    }
+    chk_buf_t buf = chk_buf_new(size);
+    (void) chk_pvar("btl_sm_helped_bytes", &before);
+    for (uint64_t i = 0; 0 != more; i++) {
+        const chk_msg_t msg = {0, TAG, i, size};
+        if (0 == chk_rank) {
+            chk_fill(&msg, 0, buf.p, size);
+            CHK(MPI_Send(buf.p, (int) size, MPI_BYTE, 1, TAG, MPI_COMM_WORLD));
+            (void) chk_pvar("btl_sm_helped_bytes", &after);
+            more = after == before && chk_now() - start < 20.0;
+        } else {
+            chk_arm(buf.p, size);
+            CHK(MPI_Recv(buf.p, (int) size, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            chk_received(&msg, buf.p, size, size);
+        }
+        CHK(MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    }
+    chk_buf_free(&buf);
+    if (0 == chk_rank && after == before) {
+        chk_fail("rank 0 has not helped with one copy in 20 s");
+    }
+    chk_result("once the spawned ranks have gone, a sender helps with large copies again");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm parent;
@@ -306,6 +345,9 @@ int main(int argc, char **argv)
         }
     }
     chk_result("%d rounds of %s, every byte right", rounds, mode);
+    if (NULL != chk_opt("helps", NULL)) {
+        help_again();
+    }
     const size_t grown = chk_rss_kib() > rss ? chk_rss_kib() - rss : 0;
     chk_diag("rank 0 after %d and %d rounds: resident set %zu and %zu KiB, descriptors %u and %u, "
              "files %u and %u",

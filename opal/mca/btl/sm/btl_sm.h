@@ -101,6 +101,7 @@ struct mca_btl_base_endpoint_t {
     uint32_t helped;          /* recent transfers in which the peer helped, of 8: a bit each */
     uint32_t unhelped;        /* transfers since the last one that was posted */
     uint64_t streams;         /* started towards this peer */
+    uint64_t stopped;         /* number in the stop word there, 0 = none yet */
     uint32_t plain_streams;   /* of these, the ones that cannot end early */
     uint32_t pass;            /* last round in which a stream from this peer was looked at */
     uint32_t reading;         /* own transfers that hold the peer's reader token */
@@ -207,6 +208,7 @@ struct mca_btl_sm_component_t {
     btl_sm_atomic32_t xfer_count;    /* transfers on the list */
     btl_sm_atomic32_t work;  /* messages started but not finished: for threads that only wait */
     uint32_t idle;           /* calls in a row without an event */
+    uint32_t quiet;          /* all calls without an event */
     uint32_t row;            /* messages sent since something last arrived */
     uint32_t last_row;       /* the same, of the time before */
     uint32_t copies_put_off; /* calls since own copies were last gone on with */
@@ -394,6 +396,9 @@ int mca_btl_sm_copy_range(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, u
 
 /* btl_sm_stream.c */
 int mca_btl_sm_stream_rescue(mca_btl_sm_xfer_t *xfer);
+uint64_t mca_btl_sm_stream_key(const mca_btl_sm_xfer_t *xfer);
+void mca_btl_sm_stream_ask(mca_btl_sm_endpoint_t *ep, uint32_t op, uint64_t key, const void *local,
+                           uint64_t remote, uint64_t length);
 void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer);
 bool mca_btl_sm_stream_pulled(mca_btl_sm_endpoint_t *ep, const unsigned char *bytes, size_t len);
 bool mca_btl_sm_stream_piece(mca_btl_sm_endpoint_t *ep, const unsigned char *bytes, size_t len);

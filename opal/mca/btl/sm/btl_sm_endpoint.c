@@ -554,6 +554,7 @@ void mca_btl_sm_endpoint_retire(mca_btl_sm_endpoint_t *ep)
     mca_btl_sm_rx_close(ep);
     mca_btl_sm_fault_unwatch(ep);
     detach(ep);
+    mca_btl_sm_count_cpus(); /* ranks may no longer outnumber the cores */
 }
 
 void mca_btl_sm_endpoint_destroy(mca_btl_sm_endpoint_t *ep)

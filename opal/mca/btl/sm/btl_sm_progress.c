@@ -49,7 +49,8 @@
 /** The core is given up so many times before the clock is asked how long this takes. */
 #define YIELDS_FIRST 30
 
-/** Idle calls before the liveness of peers is considered. */
+/** Idle calls before the liveness of peers is considered. Not in a row: who never waits long for some
+ *  peers may wait for another that is gone. */
 #define IDLE_LIVENESS 4096
 
 /** Calls in a row that deliver messages and leave own copies for the next call. */
@@ -444,7 +445,7 @@ static __opal_attribute_noinline__ void wait_a_little(void)
     long nap, most;
 
     if (!component->oversubscribed || component->idle < component->idle_spin) {
-        if (0 == component->idle % IDLE_LIVENESS) {
+        if (0 == component->quiet % IDLE_LIVENESS) {
             (void) mca_btl_sm_fault_poll();
         }
         return;
@@ -652,13 +653,14 @@ int mca_btl_sm_component_progress(void)
         events = mca_btl_sm_help_progress();
         if (0 == events) {
             component->idle++;
+            component->quiet++;
             if (NULL != component->sent_last) {
                 if (NULL != component->sent_last->tx.base) {
                     btl_sm_fbox_preclear(&component->sent_last->tx);
                 }
                 component->sent_last = NULL;
             }
-            if (component->oversubscribed || 0 == component->idle % IDLE_LIVENESS) {
+            if (component->oversubscribed || 0 == component->quiet % IDLE_LIVENESS) {
                 wait_a_little();
             }
         }
