@@ -124,9 +124,35 @@ static void stops(void)
            "half a terabyte less a page is a possible place");
 }
 
+/* One stream after the other for longer than the number lasts, one stop at the start. */
+static void renewals(void)
+{
+    uint64_t last = 5, stop = btl_sm_stop_pack(last, 0), count = 0;
+    bool live = true, ahead = true;
+
+    tap_same((long long) btl_sm_stop_renew(0, UINT64_C(1) << 40), 0,
+             "a stop word that was never written is not renewed");
+    for (uint64_t number = last + 1; number < (UINT64_C(1) << 25); ++number) {
+        uint64_t renewed = btl_sm_stop_renew(last, number);
+
+        live = live && UINT64_MAX == btl_sm_stop_limit(stop, number);
+        if (0 != renewed) {
+            ahead = ahead && renewed > last && renewed + 1000 < number;
+            last = renewed;
+            stop = btl_sm_stop_pack(last, 0);
+            live = live && UINT64_MAX == btl_sm_stop_limit(stop, number - 1000);
+            ++count;
+        }
+    }
+    tap_ok(live, "a stop of long ago never stops a stream, however many follow it");
+    tap_ok(ahead, "a renewed stop is ahead of the old one and behind all streams under way");
+    tap_ok(count >= 4 && count < 16, "renewing is rare");
+}
+
 int main(void)
 {
     tap_deadline(60);
+    renewals();
     places();
     writers();
     records();

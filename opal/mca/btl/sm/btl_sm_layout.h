@@ -154,6 +154,18 @@ static inline uint64_t btl_sm_stop_limit(uint64_t stop, uint64_t number)
     return behind > 0 ? 0 : (stop & (BTL_SM_STOP_SET - 1)) * 4096;
 }
 
+/**
+ * The number for a new stop word (with no pages) that takes the place of one grown old, or 0 if none is
+ * needed yet. `last` is the number in the word, 0 if there is none; `number` a stream that is over now.
+ * Streams under way at a time are far fewer than 2^20, so those up to the new number are over, too.
+ */
+static inline uint64_t btl_sm_stop_renew(uint64_t last, uint64_t number)
+{
+    return 0 != last && number > last && number - last > (UINT64_C(1) << 22)
+               ? number - (UINT64_C(1) << 20)
+               : 0;
+}
+
 #define BTL_SM_BOARD_GET 1u /* bytes move from the helper to the initiator */
 #define BTL_SM_BOARD_PUT 2u /* bytes move from the initiator to the helper */
 

@@ -19,6 +19,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "opal/constants.h"
 
@@ -32,6 +33,11 @@
 
 /** While a peer never helps, every so many transfers it is offered one all the same. */
 #define OFFER_EVERY 16
+
+/** How long the piece that a peer is copying is waited for when a transfer is given up, and the pause
+ *  between two looks, nanoseconds. */
+#define ABANDON_WAIT_NS  (1000ull * 1000 * 1000)
+#define ABANDON_PAUSE_NS (20l * 1000)
 
 static struct btl_sm_board *board_in(struct btl_sm_segment_hdr *hdr, uint32_t cell)
 {
@@ -278,7 +284,7 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
     bool usable, direct, together, rescuable;
-    uint64_t start_ns = 0;
+    uint64_t start_ns = 0, key;
     unsigned road;
     mca_btl_sm_xfer_t *xfer;
 
@@ -354,8 +360,18 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     }
 
     OPAL_THREAD_LOCK(&component->lock);
+    xfer->id = ep->failed ? -1 : opal_pointer_array_add(&component->xfers, xfer);
+    if (OPAL_UNLIKELY(0 > xfer->id)) {
+        OPAL_THREAD_UNLOCK(&component->lock);
+        opal_free_list_return(&component->xfer_list, (opal_free_list_item_t *) xfer);
+        return ep->failed ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
+    }
     xfer->number = direct ? 0 : ++ep->streams;
-    xfer->id = opal_pointer_array_add(&component->xfers, xfer);
+    if (!direct && !rescuable) {
+        xfer->plain = true;
+        ep->plain_streams++;
+    }
+    key = mca_btl_sm_stream_key(xfer);
     if (direct || rescuable) {
         opal_list_append(&component->xfers_active, (opal_list_item_t *) xfer);
         xfer->listed = true;
@@ -365,12 +381,9 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
         }
     }
     OPAL_THREAD_UNLOCK(&component->lock);
-    if (0 > xfer->id) {
-        opal_free_list_return(&component->xfer_list, (opal_free_list_item_t *) xfer);
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
+    /* From here on another thread may finish the transfer, and its memory may serve the next one. */
     if (!direct) {
-        mca_btl_sm_stream_start(xfer);
+        mca_btl_sm_stream_ask(ep, op, key, local, remote, size);
     }
     return OPAL_SUCCESS;
 }
@@ -605,15 +618,50 @@ int mca_btl_sm_help_progress(void)
     return 0;
 }
 
+/**
+ * Take a transfer off the board for good: the peer may be alive, and what it has claimed it still
+ * writes into (or reads from) memory that its owner is about to get back.
+ */
+static void abandon(mca_btl_sm_xfer_t *xfer)
+{
+    const struct timespec pause = {.tv_sec = 0, .tv_nsec = ABANDON_PAUSE_NS};
+    mca_btl_sm_endpoint_t *ep = xfer->endpoint;
+    struct btl_sm_board *board = board_in(ep->peer, ep->peer_cell);
+    const uint64_t length = xfer->size - xfer->next, start_ns = mca_btl_sm_now_ns();
+    const uint32_t total = btl_sm_coop_pages(length);
+    uint64_t own = xfer->own_pages;
+    btl_sm_coop_range_t range;
+
+    own += btl_sm_coop_claim_rest(board, xfer->generation, length, &range);
+    while (own + btl_sm_coop_done(board, xfer->generation)
+                   + (xfer->refused_seen
+                          ? 0
+                          : btl_sm_coop_failed(board, xfer->generation, length, &range))
+               < total
+           && !mca_btl_sm_fault_gone(ep) && mca_btl_sm_now_ns() - start_ns < ABANDON_WAIT_NS) {
+        (void) nanosleep(&pause, NULL);
+    }
+}
+
 /** @brief The peer is lost or goes away: complete its transfers with an error. */
 void mca_btl_sm_xfer_fail(mca_btl_sm_endpoint_t *ep)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    int size;
 
-    for (int i = 0; i < opal_pointer_array_get_size(&component->xfers); ++i) {
-        mca_btl_sm_xfer_t *xfer = opal_pointer_array_get_item(&component->xfers, i);
+    OPAL_THREAD_LOCK(&component->lock);
+    size = opal_pointer_array_get_size(&component->xfers);
+    OPAL_THREAD_UNLOCK(&component->lock);
+    for (int i = 0; i < size; ++i) {
+        mca_btl_sm_xfer_t *xfer;
 
+        OPAL_THREAD_LOCK(&component->lock);
+        xfer = opal_pointer_array_get_item(&component->xfers, i);
+        OPAL_THREAD_UNLOCK(&component->lock);
         if (NULL != xfer && xfer->endpoint == ep) {
+            if (0 != xfer->generation && ep->posted == xfer) {
+                abandon(xfer);
+            }
             mca_btl_sm_xfer_complete(xfer, OPAL_ERR_UNREACH);
         }
     }

@@ -163,10 +163,11 @@ int mca_btl_sm_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpo
     frag->tag = tag;
     frag->endpoint = ep;
     frag->sent = 0; /* a descriptor may be sent again */
-    if (OPAL_UNLIKELY(ep->failed)) {
+    OPAL_THREAD_LOCK(&ep->lock);
+    if (OPAL_UNLIKELY(ep->failed)) { /* with the lock: what is queued after the loss stays there */
+        OPAL_THREAD_UNLOCK(&ep->lock);
         return OPAL_ERR_UNREACH;
     }
-    OPAL_THREAD_LOCK(&ep->lock);
     sent = push_or_queue(ep, frag);
     if (!sent) {
         /* "0" promises a callback; ob1 relies on it to go on. */
@@ -183,12 +184,13 @@ int mca_btl_sm_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpo
 /**
  * @brief Send a small record of the transport itself; never refused.
  * @param[in] len  bytes, <= MCA_BTL_SM_CONTROL_SIZE
- * @return OPAL_SUCCESS, or OPAL_ERR_OUT_OF_RESOURCE if there is no memory at all
+ * @return OPAL_SUCCESS, OPAL_ERR_UNREACH if the peer is lost, or OPAL_ERR_OUT_OF_RESOURCE if there is
+ *         no memory at all
  */
 int mca_btl_sm_send_record(mca_btl_sm_endpoint_t *ep, uint32_t kind, const void *bytes, size_t len)
 {
     mca_btl_sm_frag_t *frag = mca_btl_sm_frag_get(ep, len);
-    bool sent;
+    bool sent, lost;
 
     if (NULL == frag) {
         return OPAL_ERR_OUT_OF_RESOURCE;
@@ -198,12 +200,13 @@ int mca_btl_sm_send_record(mca_btl_sm_endpoint_t *ep, uint32_t kind, const void 
     frag->tag = 0;
     frag->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
     OPAL_THREAD_LOCK(&ep->lock);
-    sent = push_or_queue(ep, frag);
+    lost = ep->failed;
+    sent = lost || push_or_queue(ep, frag);
     OPAL_THREAD_UNLOCK(&ep->lock);
     if (sent) {
         mca_btl_sm_frag_return(frag);
     }
-    return OPAL_SUCCESS;
+    return lost ? OPAL_ERR_UNREACH : OPAL_SUCCESS;
 }
 
 /** Move what waits for one endpoint. Returns events. */

@@ -27,6 +27,7 @@ static int add_job(mca_btl_sm_endpoint_t *ep, uint32_t kind, uint64_t id, uint64
                    uint64_t target, uint64_t length)
 {
     mca_btl_sm_job_t *job = OBJ_NEW(mca_btl_sm_job_t);
+    bool lost;
 
     for (int tries = 1; NULL == job && tries < MCA_BTL_SM_MEMORY_TRIES; ++tries) {
         (void) usleep(MCA_BTL_SM_MEMORY_PAUSE_US);
@@ -42,25 +43,79 @@ static int add_job(mca_btl_sm_endpoint_t *ep, uint32_t kind, uint64_t id, uint64
     job->length = length;
     job->offset = 0;
     OPAL_THREAD_LOCK(&ep->lock);
-    opal_list_append(&ep->jobs, &job->super);
-    mca_btl_sm_pending_list(ep);
+    lost = ep->failed;
+    if (OPAL_LIKELY(!lost)) {
+        opal_list_append(&ep->jobs, &job->super);
+        mca_btl_sm_pending_list(ep);
+    }
     OPAL_THREAD_UNLOCK(&ep->lock);
+    if (OPAL_UNLIKELY(lost)) {
+        OBJ_RELEASE(job);
+        return OPAL_ERR_UNREACH;
+    }
     return OPAL_SUCCESS;
 }
 
 /** What names a stream in records: place in the table of transfers, and a number that is never
  *  repeated, so that a late piece is not taken for one of a later transfer. */
-static uint64_t key_of(const mca_btl_sm_xfer_t *xfer)
+uint64_t mca_btl_sm_stream_key(const mca_btl_sm_xfer_t *xfer)
 {
     return (xfer->number << 32) | (uint32_t) xfer->id;
 }
 
-/** @brief Start (or go on with) streaming the ranges of a transfer; its number is set. */
+/** The transfer that a key in a record names, or NULL if it is over. */
+static mca_btl_sm_xfer_t *find(mca_btl_sm_endpoint_t *ep, uint64_t key, uint32_t op)
+{
+    mca_btl_sm_xfer_t *xfer = NULL;
+
+    if ((uint32_t) key <= INT32_MAX) {
+        OPAL_THREAD_LOCK(&mca_btl_sm_component.lock);
+        xfer = opal_pointer_array_get_item(&mca_btl_sm_component.xfers, (int) (uint32_t) key);
+        OPAL_THREAD_UNLOCK(&mca_btl_sm_component.lock);
+    }
+    if (NULL == xfer || xfer->endpoint != ep || xfer->op != op || mca_btl_sm_stream_key(xfer) != key
+        || xfer->range_at >= xfer->range_count) {
+        return NULL;
+    }
+    return xfer;
+}
+
+/**
+ * @brief Set a stream going.
+ * @param[in] key  of a transfer that is in the table; another thread may finish it meanwhile (by
+ *                 single copy, or because the peer is lost), so nothing of it is looked at here
+ *
+ * A request for a transfer that is over does no harm: the stop word came before it.
+ */
+void mca_btl_sm_stream_ask(mca_btl_sm_endpoint_t *ep, uint32_t op, uint64_t key, const void *local,
+                           uint64_t remote, uint64_t length)
+{
+    int rc;
+
+    if (BTL_SM_BOARD_GET == op) {
+        struct btl_sm_rec_pull pull = {.id = key, .address = remote, .length = length};
+
+        rc = mca_btl_sm_send_record(ep, BTL_SM_REC_PULL, &pull, sizeof(pull));
+    } else {
+        rc = add_job(ep, BTL_SM_REC_PUSH, key, (uint64_t) (uintptr_t) local, remote, length);
+    }
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        bool held = mca_btl_sm_progress_hold();
+        mca_btl_sm_xfer_t *xfer = find(ep, key, op);
+
+        if (NULL != xfer) {
+            mca_btl_sm_xfer_complete(xfer, rc);
+        }
+        mca_btl_sm_progress_resume(held);
+    }
+}
+
+/** @brief Start (or go on with) streaming the ranges of a transfer; its number is set. Context: the
+ *  thread that holds the progress flag. */
 void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer)
 {
     const mca_btl_sm_range_t *range = &xfer->ranges[xfer->range_at];
     mca_btl_sm_endpoint_t *ep = xfer->endpoint;
-    int rc;
 
     xfer->range_done = 0;
     xfer->limit = range->length;
@@ -70,21 +125,13 @@ void mca_btl_sm_stream_start(mca_btl_sm_xfer_t *xfer)
         ep->plain_streams++;
         OPAL_THREAD_UNLOCK(&mca_btl_sm_component.lock);
     }
-    if (BTL_SM_BOARD_GET == xfer->op) {
-        struct btl_sm_rec_pull pull = {.id = key_of(xfer),
-                                       .address = xfer->remote + range->offset,
-                                       .length = range->length};
-
-        rc = mca_btl_sm_send_record(ep, BTL_SM_REC_PULL, &pull, sizeof(pull));
-    } else {
-        rc = add_job(ep, BTL_SM_REC_PUSH, key_of(xfer),
-                     (uint64_t) (uintptr_t) xfer->local + range->offset,
-                     xfer->remote + range->offset, range->length);
-    }
-    if (OPAL_SUCCESS != rc) {
-        mca_btl_sm_xfer_complete(xfer, rc);
-    }
+    mca_btl_sm_stream_ask(ep, xfer->op, mca_btl_sm_stream_key(xfer), xfer->local + range->offset,
+                          xfer->remote + range->offset, range->length);
 }
+
+/** Bytes of pieces written per call, or a box full if that is more: where the other side takes them as
+ *  fast as they come, the box has room for ever, and its messages would wait here for that long. */
+#define JOBS_MOST (64u * 1024)
 
 /**
  * @brief Put pieces of the endpoint's jobs into the box while there is room; under ep->lock.
@@ -96,9 +143,11 @@ int mca_btl_sm_stream_jobs(mca_btl_sm_endpoint_t *ep)
         (struct btl_sm_cell *) (void *) ((char *) mca_btl_sm_component.my_segment
                                          + sizeof(struct btl_sm_segment_hdr))
         + ep->my_cell;
+    const size_t bound = ep->tx.size > JOBS_MOST ? ep->tx.size : JOBS_MOST;
+    size_t written = 0;
     int pieces = 0;
 
-    while (!opal_list_is_empty(&ep->jobs)) {
+    while (!opal_list_is_empty(&ep->jobs) && written < bound) {
         mca_btl_sm_job_t *job = (mca_btl_sm_job_t *) opal_list_get_first(&ep->jobs);
         /* Eight pieces to a box: the other side starts early and the box never runs empty. */
         size_t most = ep->tx.size / 8 - BTL_SM_FBOX_HDR - sizeof(struct btl_sm_rec_piece);
@@ -126,6 +175,7 @@ int mca_btl_sm_stream_jobs(mca_btl_sm_endpoint_t *ep)
                len);
         mca_btl_sm_push_publish(ep, payload, sizeof(piece) + len, job->kind, 0);
         job->offset += len;
+        written += len;
         ++pieces;
         if (job->offset == job->length) {
             (void) opal_list_remove_first(&ep->jobs);
@@ -154,32 +204,33 @@ bool mca_btl_sm_stream_pulled(mca_btl_sm_endpoint_t *ep, const unsigned char *by
     return true;
 }
 
-/** The transfer that a key in a record names, or NULL if it is over. */
-static mca_btl_sm_xfer_t *find(mca_btl_sm_endpoint_t *ep, uint64_t key, uint32_t op)
+/** Write the stop word of our cell in the peer's segment. */
+static void stop_word(mca_btl_sm_endpoint_t *ep, uint64_t number, uint64_t pages)
 {
-    mca_btl_sm_xfer_t *xfer = NULL;
+    struct btl_sm_cell *cell = (struct btl_sm_cell *) (void *) ((char *) ep->peer
+                                                                + sizeof(struct btl_sm_segment_hdr))
+                               + ep->peer_cell;
 
-    if ((uint32_t) key <= INT32_MAX) {
-        OPAL_THREAD_LOCK(&mca_btl_sm_component.lock);
-        xfer = opal_pointer_array_get_item(&mca_btl_sm_component.xfers, (int) (uint32_t) key);
-        OPAL_THREAD_UNLOCK(&mca_btl_sm_component.lock);
-    }
-    if (NULL == xfer || xfer->endpoint != ep || xfer->op != op || key_of(xfer) != key
-        || xfer->range_at >= xfer->range_count) {
-        return NULL;
-    }
-    return xfer;
+    ep->stopped = number;
+    btl_sm_store_relaxed(&cell->board.stop, btl_sm_stop_pack(number, pages));
 }
 
 /** Tell the owner how much of the oldest stream is still wanted. Nothing comes with the word: that
  *  the memory is given back is told by a later message, and who has seen that sees this. */
 static void stop_at(mca_btl_sm_xfer_t *xfer, uint64_t bytes)
 {
-    struct btl_sm_cell *cell = (struct btl_sm_cell *) (void *) ((char *) xfer->endpoint->peer
-                                                                + sizeof(struct btl_sm_segment_hdr))
-                               + xfer->endpoint->peer_cell;
+    stop_word(xfer->endpoint, xfer->number, bytes / 4096);
+}
 
-    btl_sm_store_relaxed(&cell->board.stop, btl_sm_stop_pack(xfer->number, bytes / 4096));
+/** The number in the stop word has 24 bits. Before one of long ago could be taken for one to come, it
+ *  is replaced by one of not so long ago, whose stream and all before it are over. */
+static void stop_renew(const mca_btl_sm_xfer_t *xfer)
+{
+    const uint64_t renewed = btl_sm_stop_renew(xfer->endpoint->stopped, xfer->number);
+
+    if (OPAL_UNLIKELY(0 != renewed)) {
+        stop_word(xfer->endpoint, renewed, 0);
+    }
 }
 
 /** A range is through: the next one, or the end. */
@@ -187,6 +238,7 @@ static void range_over(mca_btl_sm_xfer_t *xfer)
 {
     mca_btl_sm_count(&mca_btl_sm_component.stats.streamed_bytes,
                      xfer->ranges[xfer->range_at].length);
+    stop_renew(xfer);
     if (xfer->rescuable) {
         xfer->endpoint->helped = (xfer->endpoint->helped << 1)
                                  | (xfer->limit > xfer->ranges[0].length / 2);
