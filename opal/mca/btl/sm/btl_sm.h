@@ -260,8 +260,8 @@ struct mca_btl_sm_component_t {
     size_t small_end;
     size_t arena_used; /* next byte that was never handed out */
     size_t arena_reserved;
-    size_t large_end;  /* what lies behind is for the small boxes of peers of other jobs */
-    uint32_t refusals; /* visitors that could not be added, so far */
+    size_t large_end;        /* what lies behind is for the small boxes of peers of other jobs */
+    uint32_t refusals;       /* visitors that could not be added, so far */
     unsigned small_box_size; /* bytes: what every pair has from its first message on */
     uint32_t big_boxes;      /* handed out, bounded by fbox_max */
     struct mca_btl_sm_box_stack_t {

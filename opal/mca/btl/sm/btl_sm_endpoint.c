@@ -232,9 +232,9 @@ static void refuse(mca_btl_sm_component_t *component, const opal_proc_t *proc,
                              &cell_at(component->my_segment, modex->local_rank)->peer_nonce,
                              BTL_SM_PEER_REFUSED);
     } else if (proc->proc_name.jobid != OPAL_PROC_MY_NAME.jobid) {
-        btl_sm_store_relaxed(&component->my_segment
-                                  ->refused[component->refusals++ % BTL_SM_REFUSALS],
-                             name_word(&proc->proc_name));
+        btl_sm_store_relaxed(
+            &component->my_segment->refused[component->refusals++ % BTL_SM_REFUSALS],
+            name_word(&proc->proc_name));
     }
 }
 

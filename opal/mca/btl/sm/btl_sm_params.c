@@ -28,7 +28,7 @@
 /* Defaults. 0 stands for "decided at start from what a single copy costs here", see settle below. */
 #define DEFAULT_EAGER_LIMIT     4352 /* 4 KiB with ob1's header */
 #define DEFAULT_MAX_SEND_SIZE   16384
-#define DEFAULT_COOPERATE_LIMIT (64 * 1024)
+#define DEFAULT_COOPERATE_LIMIT (8 * 1024)
 #define DEFAULT_COOPERATE_CHUNK (512 * 1024)
 #define DEFAULT_ALONE_CHUNK     (1024 * 1024) /* 8 MiB both ways: 0.90, with half as much 1.06 */
 #define DEFAULT_FBOX_SIZE       (64 * 1024)

@@ -31,8 +31,11 @@
  *  from one buffer (device memory, say); many mean that the permission is gone. */
 #define REFUSED_AFTER 8
 
-/** While a peer never helps, every so many transfers it is offered one all the same. */
-#define OFFER_EVERY 16
+/** While a peer never helps, every so many transfers it is offered one all the same: waiting in vain for
+ *  it costs as much as a copy of 32 KiB, hence the difference. */
+#define OFFER_EVERY       16
+#define OFFER_EVERY_SMALL 128
+#define OFFER_SMALL       65536 /* bytes */
 
 /** How long the piece that a peer is copying is waited for when a transfer is given up, and the pause
  *  between two looks, nanoseconds. */
@@ -194,9 +197,10 @@ static void settle(mca_btl_sm_xfer_t *xfer)
 }
 
 /** Has the peer taken part in one of the last transfers? If not, it is asked now and then. */
-static bool responsive(mca_btl_sm_endpoint_t *ep)
+static bool responsive(mca_btl_sm_endpoint_t *ep, uint64_t size)
 {
-    return 0 != (ep->helped & 0xff) || 0 == ++ep->unhelped % OFFER_EVERY;
+    return 0 != (ep->helped & 0xff)
+           || 0 == ++ep->unhelped % (size < OFFER_SMALL ? OFFER_EVERY_SMALL : OFFER_EVERY);
 }
 
 /** Would the peer help with this one? */
@@ -211,7 +215,7 @@ static bool offer(mca_btl_sm_endpoint_t *ep, uint64_t size, void *local_handle)
     if (NULL == local_handle && mca_smsc_base_has_feature(MCA_SMSC_FEATURE_REQUIRE_REGISTRATION)) {
         return false; /* the helper could not reach our side */
     }
-    return responsive(ep);
+    return responsive(ep, size);
 }
 
 /** Put a transfer on the peer's board; under component->lock. */
@@ -257,7 +261,7 @@ static unsigned choose_road(mca_btl_sm_endpoint_t *ep, uint32_t op, uint64_t siz
         if (component->strict_limit) {
             return BTL_SM_ROAD_STREAM;
         }
-        if (BTL_SM_BOARD_GET == op && !component->oversubscribed && responsive(ep)) {
+        if (BTL_SM_BOARD_GET == op && !component->oversubscribed && responsive(ep, size)) {
             return BTL_SM_ROAD_STREAM;
         }
         return BTL_SM_ROAD_ALONE;
