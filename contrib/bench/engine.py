@@ -23,6 +23,8 @@ from subjects import Subject
 # beforehand, the same for all subjects; only where ranks do not outnumber cores.
 LEAST_CPU_SHARE = 0.95
 MOST_STEAL_SHARE = 0.01
+# A block that has not done its least number of repetitions may take this much longer than planned.
+LATE = 1.3
 
 
 @dataclass
@@ -239,15 +241,21 @@ class Block:
     repetitions: int = 10
     least: int = 3          # repetitions that are done even if time is short
     seconds: float = 1e9    # time after which no further repetition begins; a machine so slow
-                            # that `least` takes 1.3 times as long is not waited for either
+                            # that `least` takes LATE times as long is not waited for either
     retries: int = 2        # disturbed repetitions that are done again, at most
 
 
 class Executor:
-    """Runs blocks; keeps the state that progress and the final report need."""
+    """Runs blocks; keeps the state that progress and the final report need.
 
-    def __init__(self, sink, progress=None):
-        self.sink, self.progress = sink, progress
+    With `limit` seconds for all of them, blocks that took longer than planned take it from those that
+    follow, in proportion. The first repetition of each is done whatever the time.
+    """
+
+    def __init__(self, sink, progress=None, limit=None):
+        self.sink, self.progress, self.limit = sink, progress, limit
+        self.start = time.monotonic()
+        self.ahead = []
         self.runs = []
         self.failures = {}
         self.problems = []
@@ -257,7 +265,18 @@ class Executor:
 
     def plan(self, blocks):
         """Count what is to come, for the progress line."""
+        self.ahead += blocks
         self.total += sum(len(b.jobs) * len(b.sides) * b.repetitions for b in blocks)
+
+    def _seconds(self, block):
+        """Time for a block: what it asks for, or its share of what is left."""
+        planned = sum(b.seconds for b in self.ahead)
+        if block in self.ahead:
+            self.ahead.remove(block)
+        if self.limit is None or planned <= 0:
+            return block.seconds
+        left = max(0.0, self.limit - (time.monotonic() - self.start))
+        return min(block.seconds, left * block.seconds / planned)
 
     def _one(self, job, side, repetition):
         key = (job.suite, job.name, job.np, side.name)
@@ -292,17 +311,18 @@ class Executor:
     def execute(self, block):
         """Run a block until its repetitions or its time are used up."""
         start = time.monotonic()
+        seconds = self._seconds(block)
         again = []
         repetition = 0
         while repetition < block.repetitions:
-            if repetition >= block.least and time.monotonic() - start > block.seconds:
+            if repetition >= block.least and time.monotonic() - start > seconds:
                 break
-            late = start + 1.3 * block.seconds if repetition else None
+            late = start + LATE * seconds if repetition else None
             again += self._repetition(block, repetition, block.jobs, late)
             repetition += 1
         self.done += (block.repetitions - repetition) * len(block.jobs) * len(block.sides)
         for extra in range(block.retries):
-            if not again or time.monotonic() - start > block.seconds:
+            if not again or time.monotonic() - start > seconds:
                 break
             jobs = [j for i, j in enumerate(again) if j not in again[:i]]
             self.total += len(jobs) * len(block.sides)

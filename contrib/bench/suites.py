@@ -12,7 +12,7 @@ import hpcc
 import imb
 import launch
 import subjects as subjects_module
-from engine import Block, PlainJob, ProgramJob, Side, plain_values
+from engine import Block, PlainJob, ProgramJob, Side, latency_values, plain_values
 from launch import BenchError
 from subjects import SUBJECTS, Subject
 
@@ -132,6 +132,9 @@ def pt2pt_suite(ctx):
             lat_job("pt2pt", "1tomany", "1tomany", ctx, np=4, sizes=many)]
     onesided = [lat_job("pt2pt", p, p, ctx, sizes="8" if p == "fop" else many)
                 for p in ("put", "get", "fop")]
+    # Small messages beside large ones: the tail is what matters.
+    beside = ProgramJob("pt2pt", "beside", ["beside", "--rounds", "1"], 2, 180.0,
+                        values=lambda cells: latency_values(cells, "p99"))
     floors = []
     for way in ("line", "ring", "cma", "coop", "shm", "shm2"):
         for pages in ((), ("--huge",)):
@@ -146,6 +149,7 @@ def pt2pt_suite(ctx):
         Block(more, every if ctx.full else few, repetitions, 3, budget(ctx, 60, 45, 400),
               retries=1),
         Block(onesided, few, repetitions, 3, budget(ctx, 20, 15, 60), retries=0),
+        Block([beside], few, repetitions, 3, budget(ctx, 30, 20, 120), retries=0),
     ]
 
 
