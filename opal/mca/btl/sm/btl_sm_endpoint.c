@@ -325,6 +325,16 @@ static void tell_road(const mca_btl_sm_endpoint_t *ep)
                     road);
 }
 
+/** Where the peer may run, and what follows from that. */
+static void note_cpus(mca_btl_sm_endpoint_t *ep, const mca_btl_sm_modex_t *modex)
+{
+    for (unsigned i = 0; i < MCA_BTL_SM_CPU_WORDS; ++i) {
+        ep->cpus[i] = modex->cpus[i];
+        mca_btl_sm_component.cpus_of_all[i] |= modex->cpus[i];
+    }
+    mca_btl_sm_count_cpus();
+}
+
 /** Make an endpoint. OPAL_ERR_OUT_OF_RESOURCE: the peer is of this node, and no later attempt will do
  *  better. OPAL_ERR_UNREACH: nothing is known of it. Else see receive_modex(). */
 static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
@@ -423,11 +433,7 @@ static int create(opal_proc_t *proc, int tries, mca_btl_sm_endpoint_t **ep_out)
     if (modex.pid_ns == component->modex.pid_ns) {
         mca_btl_sm_fault_watch(ep);
     }
-    for (unsigned i = 0; i < MCA_BTL_SM_CPU_WORDS; ++i) {
-        ep->cpus[i] = modex.cpus[i];
-        component->cpus_of_all[i] |= modex.cpus[i];
-    }
-    mca_btl_sm_count_cpus();
+    note_cpus(ep, &modex);
     mca_btl_sm_rx_unknown(ep);
     *ep_out = ep;
     return OPAL_SUCCESS;

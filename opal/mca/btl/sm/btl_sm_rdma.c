@@ -282,6 +282,36 @@ static unsigned choose_road(mca_btl_sm_endpoint_t *ep, uint32_t op, uint64_t siz
     return road;
 }
 
+/** Put a transfer into the table and, where progress has to look after it, on the list; under
+ *  component->lock. `direct`: it is not streamed. `key_out`: what names it in records. */
+static int enter(mca_btl_sm_xfer_t *xfer, bool direct, uint64_t *key_out)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    mca_btl_sm_endpoint_t *ep = xfer->endpoint;
+
+    if (OPAL_UNLIKELY(ep->failed)) { /* lost since the caller looked */
+        return OPAL_ERR_UNREACH;
+    }
+    xfer->id = opal_pointer_array_add(&component->xfers, xfer);
+    if (OPAL_UNLIKELY(0 > xfer->id)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    xfer->number = direct ? 0 : ++ep->streams;
+    *key_out = mca_btl_sm_stream_key(xfer);
+    if (!direct && !xfer->rescuable) {
+        xfer->plain = true;
+        ep->plain_streams++;
+        return OPAL_SUCCESS;
+    }
+    opal_list_append(&component->xfers_active, (opal_list_item_t *) xfer);
+    xfer->listed = true;
+    (void) btl_sm_fetch_add_relaxed(&component->xfer_count, 1);
+    if (xfer->together && NULL == ep->posted) {
+        post(xfer);
+    }
+    return OPAL_SUCCESS;
+}
+
 static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t remote,
                  void *local_handle, void *remote_handle, size_t size,
                  mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
@@ -291,6 +321,7 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     uint64_t start_ns = 0, key;
     unsigned road;
     mca_btl_sm_xfer_t *xfer;
+    int rc;
 
     if (OPAL_UNLIKELY(ep->peer == component->my_segment || 0 == size)) {
         if (BTL_SM_BOARD_GET == op) {
@@ -364,27 +395,12 @@ static int start(mca_btl_sm_endpoint_t *ep, uint32_t op, void *local, uint64_t r
     }
 
     OPAL_THREAD_LOCK(&component->lock);
-    xfer->id = ep->failed ? -1 : opal_pointer_array_add(&component->xfers, xfer);
-    if (OPAL_UNLIKELY(0 > xfer->id)) {
-        OPAL_THREAD_UNLOCK(&component->lock);
-        opal_free_list_return(&component->xfer_list, (opal_free_list_item_t *) xfer);
-        return ep->failed ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    xfer->number = direct ? 0 : ++ep->streams;
-    if (!direct && !rescuable) {
-        xfer->plain = true;
-        ep->plain_streams++;
-    }
-    key = mca_btl_sm_stream_key(xfer);
-    if (direct || rescuable) {
-        opal_list_append(&component->xfers_active, (opal_list_item_t *) xfer);
-        xfer->listed = true;
-        (void) btl_sm_fetch_add_relaxed(&component->xfer_count, 1);
-        if (together && NULL == ep->posted) {
-            post(xfer);
-        }
-    }
+    rc = enter(xfer, direct, &key);
     OPAL_THREAD_UNLOCK(&component->lock);
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        opal_free_list_return(&component->xfer_list, (opal_free_list_item_t *) xfer);
+        return rc;
+    }
     /* From here on another thread may finish the transfer, and its memory may serve the next one. */
     if (!direct) {
         mca_btl_sm_stream_ask(ep, op, key, local, remote, size);
