@@ -177,6 +177,16 @@ static void check_module(void)
     check("eager_limit", &btl->btl_eager_limit, DEFAULT_EAGER_LIMIT, 256, 1 << 28);
     check("rndv_eager_limit", &btl->btl_rndv_eager_limit, btl->btl_eager_limit, 0, 1 << 28);
     check("max_send_size", &btl->btl_max_send_size, DEFAULT_MAX_SEND_SIZE, 256, 1 << 28);
+    /* ob1 falls over a BTL that can get but not send. */
+    if (0 == (btl->btl_flags & MCA_BTL_FLAGS_SEND)) {
+        if (may_speak()) {
+            opal_output(0,
+                        "btl_sm_flags: %u has no \"send\" (%d), without which nothing works; that is "
+                        "added",
+                        (unsigned) btl->btl_flags, MCA_BTL_FLAGS_SEND);
+        }
+        btl->btl_flags |= MCA_BTL_FLAGS_SEND;
+    }
     /* One get per message: ob1 of 5.0.x cannot recover from a later one of several. */
     if (SIZE_MAX != btl->btl_get_limit || SIZE_MAX != btl->btl_put_limit) {
         if (may_speak()) {
