@@ -13,8 +13,8 @@ death_rows() {
 
 # How often each deed is done: in all about 15, 150 and 1000 kills.
 KILLS=1
-[ "$LEVEL" != faults ] || KILLS=20
-[ "$LEVEL" != long ] || KILLS=125
+[ "$LEVEL" != faults ] || KILLS=14
+[ "$LEVEL" != long ] || KILLS=94
 
 row_pid_reuse() {
     elsewhere proc/p_cma_namespaces "a pid used again"
@@ -34,6 +34,11 @@ row_start() {
 deadly() { # settings for a job that is to die: any status, any message, an end within 10 s, nothing left
     settings "$1"
     STDERR=any STATUS=any LIMIT=60 WITHIN_MS=10000
+}
+
+KILLED=0
+count_kill() { # if the last job's victim was still there
+    ! grep -q '^# killed at' "$WORK/out" || { KILLED=$((KILLED + 1)) && ALL_KILLS=$((ALL_KILLS + 1)); }
 }
 
 # A name whose owner was killed goes with the next job that needs names; one whose owner lives stays.
@@ -56,21 +61,36 @@ sweep_names() {
 }
 
 row_kills() {
-    local traffic deed i n=0
+    local traffic deed i
+    KILLED=0
     for ((i = 1; i <= KILLS; i++)); do
         for traffic in small large mixed barrier rma; do
             its_turn 2 || continue
             deadly "kill $i"
             job 3 m_peerkill --traffic=$traffic --victim=$((i % 3))
-            n=$((n + 1))
+            count_kill
         done
-        for deed in kill-launcher kill-all kill-ranks; do
+        for deed in kill-launcher kill-all kill-ranks kill-one; do
             deadly "$deed $i"
             LEFTOVERS=ours
             PREFIX_CMD=("$HERE/meddle" "$deed" $((RANDOM % 700)))
             job 3 m_stress --seconds=60 --max=2000000
-            n=$((n + 1))
+            count_kill
         done
+        # Those who have the library's word that a peer is lost must not leave worse than those who have not.
+        deed=$(shuf -n 1 -e kill-launcher kill-all kill-ranks)
+        deadly "$deed $i, fault tolerance"
+        LEFTOVERS=ours
+        MCA=(--with-ft ulfm)
+        PREFIX_CMD=("$HERE/meddle" "$deed" $((RANDOM % 700)))
+        job 3 m_stress --seconds=60 --max=2000000
+        count_kill
+        # A short job: one rank dies in MPI_Init, in MPI_Finalize or between them. It may have ended before.
+        deadly "kill-one $i of a short job"
+        LEFTOVERS=ours LIMIT=20 WITHIN_MS=0
+        PREFIX_CMD=("$HERE/meddle" kill-one $((RANDOM % 700)))
+        job 3 m_finalize --mode=delays
+        count_kill
     done
     # With names in the directory, which other pid namespaces need.
     if have_unshare "kills with names" "-p -f"; then
@@ -80,11 +100,12 @@ row_kills() {
             WRAP=(unshare -p -f --kill-child)
             PREFIX_CMD=("$HERE/meddle" "$deed" $((1000 + RANDOM % 500)))
             job 2 m_stress --seconds=60 --max=2000000
-            n=$((n + 1))
+            count_kill
         done
     fi
     sweep_names
-    note "$n kills"
+    [ "$LEVEL" != long ] || holds "at least 1000 kills (there were $KILLED)" test $KILLED -ge 1000
+    note "$KILLED kills"
 }
 
 row_endings() {
@@ -104,7 +125,8 @@ row_endings() {
 
 # With fault tolerance the survivors go on; a rank that only stands still is nobody's death.
 row_survivors() {
-    local traffic i seconds=2 mode n=0
+    local traffic i seconds=2 mode
+    KILLED=0
     [ "$LEVEL" != long ] || seconds=30
     for ((i = 1; i <= (FULL ? 10 : 1); i++)); do
         for traffic in small large mixed; do
@@ -113,7 +135,7 @@ row_survivors() {
             STDERR=any STATUS=any LIMIT=60
             MCA=(--with-ft ulfm)
             job 4 m_peerkill --ulfm --traffic=$traffic --victim=$((i % 4))
-            n=$((n + 1))
+            count_kill
         done
     done
     # Spinning as if every rank had a core, so that none counts its idle calls by the time slice.
@@ -123,9 +145,9 @@ row_survivors() {
         MCA=(--with-ft ulfm)
         mca btl_sm_idle_spin 1073741824
         job 3 m_peerkill --ulfm --traffic=beside --victim=2
-        n=$((n + 1))
+        count_kill
     fi
-    note "$n survived kills"
+    note "$KILLED survived kills"
     for mode in plain ulfm; do
         settings "a rank stands still for $seconds s, $mode"
         [ $mode = plain ] || MCA=(--with-ft ulfm)
