@@ -39,6 +39,10 @@ row_small_memory() {
                 job $np m_sizes --max=$((FULL ? 1048577 : 20000)) --only=modes
                 [ $FULL = 0 ] || { unset SMX_EXPECT_PVAR && job 4 m_stress --messages=3000; }
             done
+            settings "/dev/shm of $size, full again and again while the job runs"
+            PREFIX_CMD=("$HERE/in_shm" "$size" later)
+            expect smsc_cma_endpoints:12:12
+            job 4 m_stress --seconds=$((FULL ? 5 : 1))
         done
     else
         skip_case "small /dev/shm" "a file system cannot be mounted here"
@@ -161,6 +165,8 @@ row_planted() {
     setpriv --reuid 65533 --regid 65533 --clear-groups "$HERE/planter" during /dev/shm >"$WORK/planter" 2>/dev/null &
     local planter=$!
     find /dev/shm -user 65533 -printf '%p %y %s %l\n' | sort >"$WORK/planted"
+    holds "there are files, folders, links, pipes and sockets" \
+        test "$(awk '{ printf "%s", $2 }' "$WORK/planted" | fold -w 1 | sort -u | tr -d '\n')" = dflps
     LABEL="beside planted files"
     job 3 m_sizes --max=90000 --only=modes
     # Names are there for as long as rank 1 takes to open them.
