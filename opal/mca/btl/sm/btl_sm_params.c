@@ -24,26 +24,10 @@
 
 #include "btl_sm.h"
 #include "btl_sm_frag.h"
+#include "btl_sm_limits.h"
 
-/* Defaults. 0 stands for "decided at start from what a single copy costs here", see settle below. */
-#define DEFAULT_EAGER_LIMIT     4352 /* 4 KiB with ob1's header */
-#define DEFAULT_MAX_SEND_SIZE   16384
+/* The other defaults are in btl_sm_limits.h. */
 #define DEFAULT_COOPERATE_LIMIT (8 * 1024)
-#define DEFAULT_COOPERATE_CHUNK (512 * 1024)
-#define DEFAULT_ALONE_CHUNK     (1024 * 1024) /* 8 MiB both ways: 0.90, with half as much 1.06 */
-#define DEFAULT_FBOX_SIZE       (64 * 1024)
-
-/* Where a single copy costs more than this (nanoseconds), shared memory is faster at every size. */
-#define SLOW_SINGLE_COPY_NS       2200
-#define SLOW_EAGER_LIMIT          (32 * 1024 + 192) /* 32 KiB with ob1's header */
-#define SLOW_MAX_SEND_SIZE        32768
-#define SLOW_FBOX_SIZE            (256 * 1024)
-#define SLOW_COOPERATE_CHUNK      (1024 * 1024)
-#define SLOW_ALONE_CHUNK          (2 * 1024 * 1024) /* each copy costs 4 % of a MiB before it begins */
-#define CROWDED_FBOX_SIZE         16384             /* more ranks than cores, or more than 32 */
-#define MANY_RANKS                32
-#define MANY_FBOX_MAX             8
-#define DEFAULT_SINGLE_COPY_LIMIT 4096
 
 /** One unsigned parameter and what it may be. */
 struct param {
@@ -85,14 +69,14 @@ static struct param table[] = {
      "Most enlarged fast boxes of a process (count, 0 to 65536). Unless set, 32, or 8 for more "
      "than "
      "32 local ranks"},
-    {"fbox_size", &raw.fbox_size, DEFAULT_FBOX_SIZE, 4096, 64 << 20, OPAL_INFO_LVL_5,
+    {"fbox_size", &raw.fbox_size, BTL_SM_FBOX_SIZE, 4096, 64 << 20, OPAL_INFO_LVL_5,
      "Size of an enlarged fast box (bytes, 4096 to 67108864, rounded up to a power of two). "
      "Unless set, 262144 where single copy is slow and 65536 elsewhere, halved for more than 8 and "
      "for more than 16 local ranks, 16384 for more than 32 or more ranks than cores"},
     {"prefault_threads", &raw.prefault_threads, 0, 0, 64, OPAL_INFO_LVL_5,
      "Threads that fault the pages of the shared memory in when it is handed out (count, 0 to 64, "
      "0 = leave the pages to first touch)"},
-    {"single_copy_limit", &mca_btl_sm_component.single_copy_limit, DEFAULT_SINGLE_COPY_LIMIT, 0,
+    {"single_copy_limit", &mca_btl_sm_component.single_copy_limit, BTL_SM_SINGLE_COPY_LIMIT, 0,
      SIZE_MAX, OPAL_INFO_LVL_4,
      "From this length up a get or put uses single copy, below it is streamed through shared "
      "memory "
@@ -101,7 +85,7 @@ static struct param table[] = {
     {"cooperate_limit", &mca_btl_sm_component.cooperate_limit, DEFAULT_COOPERATE_LIMIT, 0, SIZE_MAX,
      OPAL_INFO_LVL_4,
      "From this length up both processes of a single copy work on it together (bytes, 0 = never)"},
-    {"cooperate_chunk", &mca_btl_sm_component.cooperate_chunk, DEFAULT_COOPERATE_CHUNK, 4096,
+    {"cooperate_chunk", &mca_btl_sm_component.cooperate_chunk, BTL_SM_COOPERATE_CHUNK, 4096,
      (size_t) 1 << 30, OPAL_INFO_LVL_5,
      "Most bytes that one process copies before it looks for messages again; also the largest "
      "piece "
@@ -141,20 +125,11 @@ static void refuse(const char *name, size_t value, size_t lowest, size_t highest
 
 static void check(const char *name, size_t *value, size_t fallback, size_t lowest, size_t highest)
 {
-    if (*value < lowest || *value > highest) {
-        refuse(name, *value, lowest, highest, fallback);
-        *value = fallback;
-    }
-}
+    const size_t asked = *value;
 
-static size_t power_of_two(size_t value)
-{
-    size_t power = 1;
-
-    while (power < value) {
-        power <<= 1;
+    if (!btl_sm_limits_bound(value, fallback, lowest, highest)) {
+        refuse(name, asked, lowest, highest, fallback);
     }
-    return power;
 }
 
 static bool user_set(int index)
@@ -169,14 +144,68 @@ static int index_of_fbox_max, index_of_fbox_size, index_of_single_copy_limit;
 static int index_of_cooperate_chunk, index_of_eager_limit;
 static int index_of_rndv_eager_limit, index_of_max_send_size;
 
+/** What was registered, within its ranges: where each settling starts from. */
+static btl_sm_limits_t asked;
+
+/** Mask of the values that the user has set. */
+static unsigned set_by_user(void)
+{
+    const struct {
+        int index;
+        unsigned bit;
+    } of[] = {
+        {index_of_eager_limit, BTL_SM_LIMIT_EAGER},
+        {index_of_rndv_eager_limit, BTL_SM_LIMIT_RNDV_EAGER},
+        {index_of_max_send_size, BTL_SM_LIMIT_MAX_SEND},
+        {index_of_single_copy_limit, BTL_SM_LIMIT_SINGLE_COPY},
+        {index_of_cooperate_chunk, BTL_SM_LIMIT_COOPERATE_CHUNK},
+        {index_of_fbox_size, BTL_SM_LIMIT_FBOX_SIZE},
+        {index_of_fbox_max, BTL_SM_LIMIT_FBOX_MAX},
+    };
+    unsigned set = 0;
+
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); ++i) {
+        set |= user_set(of[i].index) ? of[i].bit : 0;
+    }
+    return set;
+}
+
+/** The module's and the component's fields are what Open MPI, our hot path and MPI_T look at. */
+static void apply(const btl_sm_limits_t *limits)
+{
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
+    mca_btl_base_module_t *btl = &mca_btl_sm.super;
+
+    btl->btl_eager_limit = limits->eager_limit;
+    btl->btl_rndv_eager_limit = limits->rndv_eager_limit;
+    btl->btl_max_send_size = limits->max_send_size;
+    btl->btl_get_limit = limits->get_limit;
+    btl->btl_put_limit = limits->put_limit;
+    btl->btl_min_rdma_pipeline_size = limits->min_rdma_pipeline_size;
+    component->single_copy_limit = limits->single_copy_limit;
+    component->cooperate_chunk = limits->cooperate_chunk;
+}
+
 /** Generic limits: ob1 does not survive all values that the generic registration lets through. */
 static void check_module(void)
 {
+    mca_btl_sm_component_t *component = &mca_btl_sm_component;
     mca_btl_base_module_t *btl = &mca_btl_sm.super;
+    const btl_sm_limits_t registered = {
+        .eager_limit = btl->btl_eager_limit,
+        .rndv_eager_limit = btl->btl_rndv_eager_limit,
+        .max_send_size = btl->btl_max_send_size,
+        .get_limit = btl->btl_get_limit,
+        .put_limit = btl->btl_put_limit,
+        .min_rdma_pipeline_size = btl->btl_min_rdma_pipeline_size,
+        .rdma_pipeline_send_length = btl->btl_rdma_pipeline_send_length,
+        .single_copy_limit = component->single_copy_limit,
+        .cooperate_chunk = component->cooperate_chunk,
+        .fbox_size = raw.fbox_size,
+        .fbox_max = raw.fbox_max,
+    };
+    unsigned refused;
 
-    check("eager_limit", &btl->btl_eager_limit, DEFAULT_EAGER_LIMIT, 256, 1 << 28);
-    check("rndv_eager_limit", &btl->btl_rndv_eager_limit, btl->btl_eager_limit, 0, 1 << 28);
-    check("max_send_size", &btl->btl_max_send_size, DEFAULT_MAX_SEND_SIZE, 256, 1 << 28);
     /* ob1 falls over a BTL that can get but not send. */
     if (0 == (btl->btl_flags & MCA_BTL_FLAGS_SEND)) {
         if (may_speak()) {
@@ -187,23 +216,29 @@ static void check_module(void)
         }
         btl->btl_flags |= MCA_BTL_FLAGS_SEND;
     }
-    /* One get per message: ob1 of 5.0.x cannot recover from a later one of several. */
-    if (SIZE_MAX != btl->btl_get_limit || SIZE_MAX != btl->btl_put_limit) {
-        if (may_speak()) {
-            opal_output(0,
-                        "btl_sm_get_limit, btl_sm_put_limit: only %zu (no limit) is allowed; "
-                        "that is used instead",
-                        SIZE_MAX);
-        }
-        btl->btl_get_limit = SIZE_MAX;
-        btl->btl_put_limit = SIZE_MAX;
+    asked = registered;
+    refused = btl_sm_limits_check(&asked);
+    if (0 != (refused & BTL_SM_LIMIT_EAGER)) {
+        refuse("eager_limit", registered.eager_limit, BTL_SM_LOWEST_LIMIT, BTL_SM_HIGHEST_LIMIT,
+               asked.eager_limit);
     }
+    if (0 != (refused & BTL_SM_LIMIT_RNDV_EAGER)) {
+        refuse("rndv_eager_limit", registered.rndv_eager_limit, 0, BTL_SM_HIGHEST_LIMIT,
+               asked.rndv_eager_limit);
+    }
+    if (0 != (refused & BTL_SM_LIMIT_MAX_SEND)) {
+        refuse("max_send_size", registered.max_send_size, BTL_SM_LOWEST_LIMIT, BTL_SM_HIGHEST_LIMIT,
+               asked.max_send_size);
+    }
+    if (0 != (refused & BTL_SM_LIMIT_GET_PUT) && may_speak()) {
+        opal_output(0,
+                    "btl_sm_get_limit, btl_sm_put_limit: only %zu (no limit) is allowed; "
+                    "that is used instead",
+                    SIZE_MAX);
+    }
+    apply(&asked);
     btl->btl_get_alignment = 1;
     btl->btl_put_alignment = 1;
-    if (btl->btl_min_rdma_pipeline_size
-        < btl->btl_eager_limit + btl->btl_rdma_pipeline_send_length) {
-        btl->btl_min_rdma_pipeline_size = btl->btl_eager_limit + btl->btl_rdma_pipeline_send_length;
-    }
 }
 
 /** Counters that MPI_T shows. */
@@ -316,8 +351,7 @@ int mca_btl_sm_params_register(void)
                                            "are never bounded",
                                            MCA_BASE_VAR_TYPE_LONG, NULL, 0, 0, OPAL_INFO_LVL_9,
                                            MCA_BASE_VAR_SCOPE_READONLY, &raw_free_list_max);
-    if (-1 > raw_free_list_max || (0 <= raw_free_list_max && 16 > raw_free_list_max)
-        || INT_MAX < raw_free_list_max) {
+    if (!btl_sm_limits_list_max(raw_free_list_max)) {
         if (may_speak()) {
             opal_output(0,
                         "btl_sm_free_list_max: %ld is outside the allowed range -1, 16 to %d; the "
@@ -330,12 +364,12 @@ int mca_btl_sm_params_register(void)
     register_switches(version);
 
     btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH;
-    btl->btl_eager_limit = DEFAULT_EAGER_LIMIT;
-    btl->btl_rndv_eager_limit = DEFAULT_EAGER_LIMIT;
-    btl->btl_max_send_size = DEFAULT_MAX_SEND_SIZE;
+    btl->btl_eager_limit = BTL_SM_EAGER_LIMIT;
+    btl->btl_rndv_eager_limit = BTL_SM_EAGER_LIMIT;
+    btl->btl_max_send_size = BTL_SM_MAX_SEND_SIZE;
     btl->btl_min_rdma_pipeline_size = INT_MAX;
-    btl->btl_rdma_pipeline_send_length = DEFAULT_EAGER_LIMIT;
-    btl->btl_rdma_pipeline_frag_size = DEFAULT_MAX_SEND_SIZE;
+    btl->btl_rdma_pipeline_send_length = BTL_SM_EAGER_LIMIT;
+    btl->btl_rdma_pipeline_frag_size = BTL_SM_MAX_SEND_SIZE;
     /* Not SEND_INPLACE: without it ob1 hands eager messages of any size to sendi, which copies
      * straight into the box; with it they take the longer way over a descriptor. */
     btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA;
@@ -354,72 +388,24 @@ int mca_btl_sm_params_register(void)
     return OPAL_SUCCESS;
 }
 
-/** Sizes of the roads that the user has not set. */
-static void settle_roads(bool slow)
-{
-    mca_btl_sm_component_t *component = &mca_btl_sm_component;
-    mca_btl_base_module_t *btl = &mca_btl_sm.super;
-
-    if (!user_set(index_of_single_copy_limit)) {
-        /* Where learning begins; what is not eager is longer than that in any case. */
-        component->single_copy_limit = slow ? SLOW_EAGER_LIMIT : DEFAULT_SINGLE_COPY_LIMIT;
-    }
-    if (!user_set(index_of_cooperate_chunk)) {
-        component->cooperate_chunk = slow ? SLOW_COOPERATE_CHUNK : DEFAULT_COOPERATE_CHUNK;
-    }
-    if (!user_set(index_of_max_send_size)) {
-        btl->btl_max_send_size = slow ? SLOW_MAX_SEND_SIZE : DEFAULT_MAX_SEND_SIZE;
-    }
-    if (!user_set(index_of_eager_limit)) {
-        size_t most = btl_sm_fbox_max_payload((uint32_t) power_of_two(raw.fbox_size));
-
-        btl->btl_eager_limit = DEFAULT_EAGER_LIMIT;
-        if (slow && most > DEFAULT_EAGER_LIMIT) {
-            btl->btl_eager_limit = SLOW_EAGER_LIMIT < most + 128 ? SLOW_EAGER_LIMIT : most;
-        }
-        if (!user_set(index_of_rndv_eager_limit)) {
-            btl->btl_rndv_eager_limit = btl->btl_eager_limit;
-        }
-    }
-}
-
 /** Defaults that the user has not set follow from the machine and the number of ranks. */
 static void settle_by_cost(uint32_t local_count, uint32_t cost)
 {
     mca_btl_sm_component_t *component = &mca_btl_sm_component;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    /* With more ranks than cores the peer seldom runs at the same time; then one copy by whoever runs
-     * beats two, and small boxes stay in the cache. */
-    bool crowded = cpus > 0 && local_count > (uint32_t) cpus;
-    bool slow = 0 == cost || (cost > SLOW_SINGLE_COPY_NS && !crowded);
+    const unsigned set = set_by_user();
+    const btl_sm_limits_t limits = btl_sm_limits_settle(&asked, set, local_count,
+                                                        sysconf(_SC_NPROCESSORS_ONLN), cost);
 
-    component->slow_single_copy = slow;
-    component->strict_limit = user_set(index_of_single_copy_limit);
-    if (!user_set(index_of_fbox_size)) {
-        raw.fbox_size = slow ? SLOW_FBOX_SIZE : DEFAULT_FBOX_SIZE;
-        for (uint32_t ranks = 8; ranks <= 32 && local_count > ranks; ranks *= 2) {
-            raw.fbox_size /= 2;
-        }
-        if ((local_count > MANY_RANKS || crowded) && raw.fbox_size > CROWDED_FBOX_SIZE) {
-            raw.fbox_size = CROWDED_FBOX_SIZE;
-        }
-    }
-    component->fbox_size = (unsigned) power_of_two(raw.fbox_size);
-    if (local_count > MANY_RANKS && !user_set(index_of_fbox_max)) {
-        component->fbox_max = MANY_FBOX_MAX;
-    }
-    settle_roads(slow);
-    component->alone_chunk = component->cooperate_chunk;
-    if (!user_set(index_of_cooperate_chunk)) {
-        component->alone_chunk = cost > SLOW_SINGLE_COPY_NS ? SLOW_ALONE_CHUNK
-                                                            : DEFAULT_ALONE_CHUNK;
-    }
-    check_module();
-    /* Open MPI's emulation of get has the answer as long as the asker's btl_max_send_size allows, and
-     * jobs that meet agree on nothing: a peer may have come to the other result. */
-    component->largest_frag = mca_btl_sm.super.btl_max_send_size > SLOW_MAX_SEND_SIZE
-                                  ? mca_btl_sm.super.btl_max_send_size
-                                  : SLOW_MAX_SEND_SIZE;
+    apply(&limits);
+    component->slow_single_copy = limits.slow;
+    component->strict_limit = 0 != (set & BTL_SM_LIMIT_SINGLE_COPY);
+    component->fbox_size = (unsigned) limits.fbox_size;
+    component->fbox_max = (unsigned) limits.fbox_max;
+    component->alone_chunk = limits.alone_chunk;
+    component->largest_frag = limits.largest_frag;
+    /* What MPI_T shows. */
+    raw.fbox_size = limits.fbox_size;
+    raw.fbox_max = limits.fbox_max;
 }
 
 /** The single-copy component knows why it refuses a peer; who wants to hear from us wants that. */
@@ -448,9 +434,8 @@ uint32_t mca_btl_sm_params_settle(uint32_t local_count)
     component->free_list_max = (int) raw_free_list_max;
     component->segment_size = raw.segment_size;
     component->fbox_threshold = (unsigned) raw.fbox_threshold;
-    component->fbox_max = (unsigned) raw.fbox_max;
     component->prefault_threads = (unsigned) raw.prefault_threads;
-    component->small_box_size = local_count > MANY_RANKS ? 2048 : 4096;
+    component->small_box_size = local_count > BTL_SM_MANY_RANKS ? 2048 : 4096;
     let_provider_speak();
     cost = NULL == mca_smsc ? 0 : mca_btl_sm_calibrate_single_copy();
     settle_by_cost(local_count, cost);
