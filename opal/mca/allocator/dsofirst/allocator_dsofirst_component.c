@@ -30,6 +30,7 @@
 #include "opal/util/argv.h"
 #include "opal/util/output.h"
 
+#include "allocator_dsofirst_pair.h"
 #include "allocator_dsofirst_plugin.h"
 
 #ifdef SMX_OUT_OF_TREE
@@ -245,18 +246,18 @@ static int dsofirst_register(void)
     }
     words = opal_argv_split(dsofirst_components, ',');
     for (int i = 0; NULL != words && NULL != words[i]; i++) {
-        char *name = strchr(words[i], ':');
+        const char *name;
         if (0 == strcmp("none", words[i])) {
             continue;
         }
-        if (NULL == name || name == words[i] || '\0' == name[1]) {
+        name = allocator_dsofirst_pair(words[i]);
+        if (NULL == name) {
             SAY("allocator_dsofirst_components: '%s' ignored, it is not of the form "
                 "framework:component",
                 words[i]);
             continue;
         }
-        *name = '\0';
-        prefer_plugin(words[i], name + 1);
+        prefer_plugin(words[i], name);
     }
     opal_argv_free(words);
     stay();
