@@ -257,6 +257,8 @@ static void idle(actor_t *actor, incoming_t *in, uint64_t *rounds, bool may_slee
     *rounds = 0;
 }
 
+#if !defined(S_FBOX_PARTS) /* s_ranks_thread.c has actors of its own */
+
 static int fbox_body(actor_t *actor)
 {
     const fbox_plan_t *plan = actor->plan;
@@ -366,3 +368,5 @@ int main(void)
              "counters that begin at each of so many lines before the wrap, with a move");
     return tap_done();
 }
+
+#endif /* S_FBOX_PARTS */
