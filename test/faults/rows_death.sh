@@ -67,6 +67,7 @@ row_kills() {
         for traffic in small large mixed barrier rma; do
             its_turn 2 || continue
             deadly "kill $i"
+            [ $traffic != rma ] || LEFTOVERS=ours
             job 3 m_peerkill --traffic=$traffic --victim=$((i % 3))
             count_kill
         done

@@ -168,11 +168,12 @@ STATUS=0           # expected exit status, or "any"
 LIMIT=120          # seconds
 FOREIGN=0          # 1: the program prints no TAP
 WITHIN_MS=0        # if not 0, the time in which a job must end after a rank was killed
-LEFTOVERS=all      # "ours": Open MPI's launcher was killed and could not remove its own folders
+LEFTOVERS=all      # "ours": Open MPI's launcher was killed and could not remove its own folders, or a rank with a
+                   # window of osc/rdma, which has a named file of its own
 
 listing() {
     find /dev/shm "$JOB_TMP" -mindepth 1 2>/dev/null | sort |
-        if [ "$LEFTOVERS" = all ]; then cat; else grep -Ev "^$JOB_TMP/(ompi|prte|pmix|openmpi)"; fi
+        if [ "$LEFTOVERS" = all ]; then cat; else grep -Ev "^($JOB_TMP/(ompi|prte|pmix|openmpi)|/dev/shm/osc_rdma\.)"; fi
     [ "$LEFTOVERS" = all ] || return 0
     # Without a /dev/shm of our own there are others' files too; theirs may change at any time.
     find /tmp -mindepth 1 -maxdepth 1 \( -name 'ompi.*' -o -name 'prte.*' -o -name 'pmix*' -o -name 'vader*' \
@@ -294,6 +295,7 @@ run_case() {
             while IFS= read -r f; do rm -rf -- "$f"; done
     fi
     [ "$LEFTOVERS" = all ] || rm -rf -- "${JOB_TMP:?}"/*
+    [ -z "${SMX_MPI_PRIVATE:-}" ] || rm -f -- /dev/shm/osc_rdma.*
     local what="end, exit status"
     [ "$STDERR" != empty ] || what+=", empty stderr"
     what+=", no process and no file left"
