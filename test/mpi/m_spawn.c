@@ -115,12 +115,13 @@ static void meet_round(char *self, int children, int round)
     MPI_Comm with[2];
     MPI_Comm local[2];
     for (int job = 0; job < 2; job++) {
-        int order[4] = {round, (int) max_size, (int) (chk_seed & 0x7fffffff), 1 + job};
+        uint64_t order[4] = {(uint64_t) round, max_size, chk_seed, 1u + (uint64_t) job};
         char *args[] = {"--child", NULL};
         chk_phase("meet round %d, job %d", round, job);
         CHK(MPI_Comm_spawn(self, args, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter[job],
                            MPI_ERRCODES_IGNORE));
-        CHK(MPI_Bcast(order, 4, MPI_INT, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL, inter[job]));
+        CHK(MPI_Bcast(order, 4, MPI_UINT64_T, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL,
+                      inter[job]));
         CHK(MPI_Intercomm_merge(inter[job], 0, &with[job]));
     }
     chk_phase("meet round %d", round);
@@ -144,12 +145,12 @@ static void meet_round(char *self, int children, int round)
 /* A child checks as hard as its parents; its failures travel to them as a number. */
 static int child(MPI_Comm parent)
 {
-    int order[4];
+    uint64_t order[4];
     uint64_t bad;
     CHK(MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN));
-    CHK(MPI_Bcast(order, 4, MPI_INT, 0, parent));
-    max_size = (size_t) order[1];
-    chk_seed = (uint64_t) order[2];
+    CHK(MPI_Bcast(order, 4, MPI_UINT64_T, 0, parent));
+    max_size = order[1];
+    chk_seed = order[2];
     if (0 != order[3]) {
         MPI_Comm with;
         MPI_Comm local;
@@ -157,10 +158,10 @@ static int child(MPI_Comm parent)
         CHK(MPI_Intercomm_merge(parent, 1, &with));
         CHK(MPI_Comm_rank(with, &me));
         CHK(MPI_Comm_split(with, 0, me, &local));
-        bridge(local, order[3] - 1, MPI_COMM_NULL, order[0]);
+        bridge(local, (int) order[3] - 1, MPI_COMM_NULL, (int) order[0]);
         CHK(MPI_Comm_free(&with));
     } else {
-        exchange(parent, 1, order[0]);
+        exchange(parent, 1, (int) order[0]);
         merged(parent, 1);
     }
     bad = chk_failures();
@@ -173,14 +174,14 @@ static int child(MPI_Comm parent)
 static void spawn_round(char *self, int children, int round)
 {
     MPI_Comm inter;
-    int order[4] = {round, (int) max_size, (int) (chk_seed & 0x7fffffff), 0};
+    uint64_t order[4] = {(uint64_t) round, max_size, chk_seed, 0};
     uint64_t bad = 0;
     char *args[] = {"--child", NULL};
     chk_phase("spawn round %d", round);
     CHK(MPI_Comm_spawn(self, args, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
                        MPI_ERRCODES_IGNORE));
     CHK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
-    CHK(MPI_Bcast(order, 4, MPI_INT, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL, inter));
+    CHK(MPI_Bcast(order, 4, MPI_UINT64_T, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL, inter));
     exchange(inter, 0, round);
     merged(inter, 0);
     CHK(MPI_Reduce(NULL, &bad, 1, MPI_UINT64_T, MPI_SUM, 0 == chk_rank ? MPI_ROOT : MPI_PROC_NULL,

@@ -210,8 +210,8 @@ static void check_module(void)
     if (0 == (btl->btl_flags & MCA_BTL_FLAGS_SEND)) {
         if (may_speak()) {
             opal_output(0,
-                        "btl_sm_flags: %u has no \"send\" (%d), without which nothing works; that is "
-                        "added",
+                        "btl_sm_flags: %u has no \"send\" (%d), without which nothing works; "
+                        "that is added",
                         (unsigned) btl->btl_flags, MCA_BTL_FLAGS_SEND);
         }
         btl->btl_flags |= MCA_BTL_FLAGS_SEND;
