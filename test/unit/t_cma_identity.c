@@ -215,6 +215,14 @@ static void test_end(void)
         tap_ok(record.life_value == alive && ended != alive,
                "%s: the life word says alive before and not afterwards", how[way]);
         fd = open(path, O_PATH);
+        /* Exec clears the life word when it lets go of the old memory, and closes the
+         * close-on-exec descriptors after that: for a moment the file is still there. Nothing in
+         * the component relies on the order. */
+        for (int i = 0; 2 == way && 0 <= fd && i < 1000; ++i) {
+            close(fd);
+            usleep(2000);
+            fd = open(path, O_PATH);
+        }
         if (2 == way) {
             tap_ok(0 > fd && 0 == kill(child, 0),
                    "exec: the new program runs and has not inherited the page");
